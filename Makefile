@@ -34,7 +34,7 @@ chaos: ## faults of every kind against a pipeline under load, MINUTES=10 long (S
 
 soak: ## thousands of checkpoints at full speed: nothing may grow (CHECKPOINTS=5000, half an hour)
 	@scripts/setup
-	@.venv/bin/python -m integration_tests.soak --checkpoints $(or $(CHECKPOINTS),5000)
+	@.venv/bin/python -m benchmarks.soak --checkpoints $(or $(CHECKPOINTS),5000)
 
 bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spark alone, with tables and a picture (an hour and a half)
 	@scripts/bench compare
@@ -42,9 +42,9 @@ bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spa
 
 scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, several workers (half an hour)
 	@scripts/setup
-	@.venv/bin/python -m tests.scale --plots docs/images
-	@.venv/bin/python -m integration_tests.scale partitions
-	@.venv/bin/python -m integration_tests.scale workers
+	@.venv/bin/python -m benchmarks.coordinator --plots docs/images
+	@.venv/bin/python -m benchmarks.scale partitions
+	@.venv/bin/python -m benchmarks.scale workers
 
 screenshots: ## make the docs' pictures of the page anew, with a browser
 	@scripts/setup

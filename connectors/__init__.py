@@ -1,1 +1,1 @@
-"""Sources and sinks, and the YAML spec that names them. Knows `twophase` and `wal`, and nothing of Spark."""
+"""Sources, sinks, and the YAML spec that names them. Knows `twophase`, `wal`, `eos.errors`; nothing of Spark."""

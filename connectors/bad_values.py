@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.dead_letters import printable
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 
 def first_bad(convert: Callable[[pa.Array], object], values: pa.Array, reason: str) -> tuple[int, str]:
@@ -28,7 +28,7 @@ def first_bad(convert: Callable[[pa.Array], object], values: pa.Array, reason: s
     return low, reason
 
 
-def checked(convert: Callable[[pa.Array], pa.Array], name: str, values: pa.Array, first_row: int) -> pa.Array:
+def convert_checked(convert: Callable[[pa.Array], pa.Array], name: str, values: pa.Array, first_row: int) -> pa.Array:
     """A column through `convert`, which raises ArrowInvalid for what the target would alter or refuse.
 
     Args:

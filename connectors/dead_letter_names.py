@@ -16,7 +16,7 @@ COLUMNS: Final = (
     "timestamp",  # the record's
     "key",
     "value",
-    "headers",  # see dead_letters.headers_text
+    "headers",  # see dead_letters.encode_headers
     "error",  # in words
     "checkpoint_id",
 )

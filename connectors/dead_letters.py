@@ -1,12 +1,18 @@
-"""What a dead letter is: a record that the pipeline could not take, as a row for the sink `dead_letter`."""
+"""Dead letters: records that the pipeline could not take, as rows for the sink `dead_letter`.
+
+`DeadLetter` is a dead letter as it is read back from where it was written, to be shown or to be sent again.
+"""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from math import isfinite
-from typing import Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 from pyarrow import types
@@ -38,7 +44,9 @@ PLACE: Final = ("_topic", "_partition", "_offset")
 """The columns of a row that say where its record is."""
 
 
-def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | None = None) -> pa.RecordBatch:
+def encode_refused_row(
+    sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | None = None
+) -> pa.RecordBatch:
     """One row that a sink does not take, as a letter: the row as JSON, and of its record what the row knows.
 
     Not meant for many rows: it is made in Python. `place`: the columns of PLACE, where the row came with them.
@@ -52,7 +60,7 @@ def refused(sink: str, row: pa.RecordBatch, error: str, place: pa.RecordBatch | 
     return pa.record_batch(letter, schema=RECORD)
 
 
-def dated(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
+def add_checkpoint_id(found: pa.RecordBatch | pa.Table, checkpoint_id: int) -> pa.Table:
     """Rows of RECORD as rows of SCHEMA."""
     checkpoint = pa.repeat(pa.scalar(checkpoint_id, pa.int64()), found.num_rows)
     parts = dict(zip(RECORD.names, found.columns, strict=True)) | {"checkpoint_id": checkpoint}
@@ -112,7 +120,7 @@ def printable(error: str) -> str:
 _MOST_ROW_CHARS: Final = 1_000
 
 
-def with_row(error: str, row: bytes) -> str:
+def append_row(error: str, row: bytes) -> str:
     """What stands in the error of a letter whose value is its record: a record may give several rows."""
     text = row.decode()
     return f"{error}; the row: {printable(text[:_MOST_ROW_CHARS])}" + "…" * (len(text) > _MOST_ROW_CHARS)
@@ -121,14 +129,71 @@ def with_row(error: str, row: bytes) -> str:
 Headers = Sequence[tuple[str, bytes | None]]
 
 
-def headers_text(headers: Headers | None) -> str | None:
+def encode_headers(headers: Headers | None) -> str | None:
     """A record's headers as JSON, `[["name", "value in base64"], …]` in their order; None where there are none."""
     if not headers:
         return None
     return json.dumps([[name, None if value is None else base64.b64encode(value).decode()] for name, value in headers])
 
 
-def headers_of(text: str | None) -> Headers:
+def decode_headers(text: str | None) -> Headers:
     """The inverse."""
     pairs: Iterable[tuple[str, str | None]] = json.loads(text) if text else []
     return [(name, None if value is None else base64.b64decode(value)) for name, value in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """See dead_letter_names for what is in it."""
+
+    source: str | None
+    sink: str | None
+    topic: str | None
+    partition: int | None
+    offset: int | None
+    timestamp: str | None
+    key: bytes | None
+    value: bytes | None
+    headers: Headers  # the record's own
+    error: str
+    checkpoint_id: int
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Self:
+        """From a row, by the names of dead_letter_names."""
+        known: dict[str, Any] = {name: columns.get(name) for name in COLUMNS}
+        stamp, headers = known["timestamp"], known["headers"]
+        known["timestamp"] = stamp.isoformat() if isinstance(stamp, datetime) else stamp
+        known["headers"] = decode_headers(headers) if headers is None or isinstance(headers, str) else headers
+        return cls(**known)
+
+    @property
+    def place(self) -> str | None:
+        """`topic/partition/offset` of the record; None where it is not known."""
+        if self.topic is None or self.partition is None or self.offset is None:
+            return None
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+    @property
+    def digest(self) -> str:
+        """Of key, value and time: where a topic was made again, another record has the place of an earlier one."""
+        found = hashlib.sha256()
+        for part in (self.key, self.value, _in_utc(self.timestamp)):
+            found.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+        return found.hexdigest()[:16]
+
+    @property
+    def record(self) -> tuple[str, str, str] | None:
+        """Source, place and digest of the record whose bytes these are; None for a row of which no more is known."""
+        return None if self.source is None or self.place is None else (self.source, self.place, self.digest)
+
+
+def _in_utc(timestamp: str | None) -> bytes | None:
+    """The same for one moment however it is kept: a topic's letters name the zone, and most tables do not."""
+    if timestamp is None:
+        return None
+    try:
+        at = datetime.fromisoformat(timestamp)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC).isoformat().encode()
+    except (ValueError, OverflowError):
+        return timestamp.encode()

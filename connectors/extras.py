@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Final
 
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 EXTRAS: Final[Mapping[str, Sequence[str]]] = {"aws": ("botocore", "aws_msk_iam_sasl_signer")}
 """Modules by extra."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TypeVar
 
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from twophase.errors import FencedError, IdentityError, SetBackError
+from eos.errors import FencedError, IdentityError, SetBackError
 
 
 class Owner(NamedTuple):
@@ -17,7 +17,7 @@ class Owner(NamedTuple):
         return f"epoch {self.epoch} of incarnation {self.incarnation}"
 
 
-def fenced(sink: str, found: Owner | None, owner: Owner) -> FencedError:
+def fenced_error(sink: str, found: Owner | None, owner: Owner) -> FencedError:
     """The error of a driver whose sink is somebody else's."""
     message = f"fenced: sink {sink} is claimed by {found or 'nobody'}, this driver is {owner}"
     return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")
@@ -29,14 +29,14 @@ def check_succession(sink: str, found: Owner, owner: Owner) -> None:
         message = f"sink {sink} is claimed by incarnation {found.incarnation} of this pipeline, not by {owner}"
         raise IdentityError(message, remedy="run it from its own checkpoint location, or take it over: `eos reset`")
     if found.epoch > owner.epoch:
-        raise fenced(sink, found, owner)
+        raise fenced_error(sink, found, owner)
 
 
 def check_applier(sink: str, found: Owner | None, incarnation: str, epoch: int | None) -> None:
     """Raise FencedError unless a driver may apply what is decided: any epoch of this life that does not know a newer
     one. `epoch`: None of a start, which commits before it claims (R3)."""
     if found is None or found.incarnation != incarnation or epoch not in (None, found.epoch):
-        raise fenced(sink, found, Owner(incarnation, epoch or 0))
+        raise fenced_error(sink, found, Owner(incarnation, epoch or 0))
 
 
 def check_counted(sink: str, found: int | None, known: int) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.spec.spec import Spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:

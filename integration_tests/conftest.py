@@ -14,7 +14,7 @@ from typing import Protocol
 import pytest
 import sqlalchemy
 
-from integration_tests import databases, topics
+from integration_tests import databases, left_out, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
@@ -74,6 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
+    left_out.register(config, config.getoption("--kind"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -96,16 +97,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
     yield
-    left_out: set[str] = set()
+    omitted: dict[str, str] = {}
     if not config.getoption("--image"):
-        left_out |= {item.nodeid for item in items if item.get_closest_marker("image")}
-    _report(config).count_fault_tests(config, sum("fault" in item.keywords for item in items))
+        omitted |= {item.nodeid: left_out.IMAGE for item in items if item.get_closest_marker("image")}
+    faults = {item.nodeid for item in items if "fault" in item.keywords}
+    _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
-        budget_s = config.getoption("--turns-s")
-        left_out |= _not_their_turn([item for item in items if item.nodeid not in left_out], seed, budget_s)
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
-    items[:] = [item for item in items if item.nodeid not in left_out]
+        others = [item for item in items if item.nodeid not in omitted]
+        names = _not_their_turn(others, seed, config.getoption("--turns-s"))
+        omitted |= {name: left_out.FAULT if name in faults else left_out.LONG for name in names}
+    left_out.recorder(config).leave_out(config, omitted)
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in omitted])
+    items[:] = [item for item in items if item.nodeid not in omitted]
 
 
 def _not_their_turn(items: Sequence[pytest.Item], seed: int, budget_s: float) -> set[str]:

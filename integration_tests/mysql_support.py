@@ -16,7 +16,7 @@ from connectors.api.contracts import Writer
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable

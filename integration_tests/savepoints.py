@@ -55,4 +55,4 @@ def rescale(pipeline: Pipeline, eos: CommandLine, partitions: int) -> None:
     arguments = ["rescale", str(pipeline.write_spec()), "--state-partitions", str(partitions), "--yes"]
     ended = eos.run(arguments, pipeline.environment)
     assert ended.code == 0, ended.output
-    assert f"has divided the state into {partitions} partitions" in ended.output, ended.output
+    assert f"has repartitioned the state into {partitions} partitions" in ended.output, ended.output

@@ -14,7 +14,7 @@ from itertools import pairwise
 import pytest
 import sqlalchemy
 
-from integration_tests.bench import topic as records
+from benchmarks.bench import topic as records
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.link import Link
 from integration_tests.harness.pipeline import Pipeline

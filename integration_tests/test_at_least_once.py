@@ -21,6 +21,7 @@ from connectors.kafka.sink.target import BATCH
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.jobs import EXAMPLES, ROWS, Jobs, write_files
 from integration_tests.harness.oracle import PostgresTable, SinkTable
@@ -28,7 +29,6 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.targets import DatabaseTarget, KafkaTarget, Target
 from integration_tests.services import Services
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.status import Status, read_status

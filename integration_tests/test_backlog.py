@@ -1,4 +1,4 @@
-"""Checkpoints go on while sinks still commit those before: `max_concurrent`, and `max_backlog` of a sink with a log."""
+"""Checkpoints go on while sinks still commit those before: `max_backlog`."""
 
 from __future__ import annotations
 
@@ -94,7 +94,8 @@ def test_a_sink_that_is_away_is_waited_for_when_its_backlog_is_full(both: _Archi
 @pytest.mark.timeout(900)
 def test_the_next_checkpoint_is_written_while_sinks_commit_and_all_is_killed(both: _Archived) -> None:
     pipeline = both.pipeline
-    pipeline.spec["checkpoint"]["max_concurrent"] = 2
+    for sink in pipeline.spec["sinks"]:
+        sink["max_backlog"] = {"checkpoints": 1}
     pipeline.workload.produce(8 * CHECKPOINT_RECORDS)
     process = pipeline.start(arm=["between-commits@1", "prepared@2"])
     process.await_point("between-commits@1")

@@ -94,7 +94,7 @@ def test_what_is_lost_and_the_way_back(pipeline: Pipeline) -> None:
     assert pipeline.prepared()
     for name in ("head", "records"):
         shutil.rmtree(pipeline.location / name)
-    pipeline.start().fail(f"sink warehouse belongs to another life of pipeline '{group}' (incarnation {life}")
+    pipeline.start().fail(f"sink warehouse belongs to another incarnation of pipeline '{group}' ({life}")
     listed = type_in(pipeline, *_blocks("Head is lost, Spark's checkpoint is there"))
     assert listed.count("leave alone") == 2, listed
     assert pipeline.table.prepared(life) == []
@@ -129,5 +129,5 @@ def test_h31_an_older_copy_of_the_sink_is_brought_forward(pipeline: Pipeline) ->
     killed.kill()
     told = type_in(pipeline, forward)
     assert f"Lost of checkpoint {lost}, which is completed" in told
-    assert f"Done: {CHECKPOINT_RECORDS:,} rows of checkpoint {lost} were written again." in told
+    assert f"Done: {CHECKPOINT_RECORDS:,} rows of checkpoint {lost} were rewritten." in told
     pipeline.assert_exact(2 * _RECORDS)

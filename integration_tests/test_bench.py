@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.bench.comparison.plan import Plan
-from integration_tests.bench.comparison.results import COLD, read
-from integration_tests.bench.comparison.run import Patience, run
-from integration_tests.bench.comparison.systems import systems
-from integration_tests.bench.comparison.work import Launch, System, Work
+from benchmarks.bench.comparison.plan import Plan
+from benchmarks.bench.comparison.results import COLD, read
+from benchmarks.bench.comparison.run import Patience, run
+from benchmarks.bench.comparison.systems import systems
+from benchmarks.bench.comparison.work import Launch, System, Work
 from integration_tests.services import Services
 
 ROWS = 20_000

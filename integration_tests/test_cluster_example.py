@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.job import Job
-from examples.demo.place import Place
 from examples.eos import reference
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.conftest import TopicFactory
+from integration_tests.demo.job import Job
+from integration_tests.demo.place import Place
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
 

@@ -16,8 +16,8 @@ from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.life import Life
 from connectors.testing.rows import Change, Row
+from eos.errors import TargetError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import TargetError
 
 VARIANTS = ("two-phase", "write-ahead-log", "upsert")
 _TABLE = "compliance"

@@ -14,6 +14,7 @@ import sqlalchemy
 
 from connectors.aws import forget_sessions
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import TargetError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE
@@ -23,7 +24,6 @@ from integration_tests.services.databases_secured import SecuredPostgres
 from integration_tests.services.ldap import Directory
 from integration_tests.services.rds_tokens import why_refused
 from integration_tests.test_postgres_pipeline import PostgresPipeline
-from twophase.errors import TargetError
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

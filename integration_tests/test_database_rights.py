@@ -19,6 +19,7 @@ from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
+from eos.errors import ConnectorError, HeadAccessError, HeadError, TargetError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.oracle import PostgresTable, SinkTable
@@ -27,7 +28,6 @@ from integration_tests.harness.tenant import Right, Tenant, rights
 from integration_tests.services import Services
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from integration_tests.test_postgres_pipeline import PostgresPipeline
-from twophase.errors import ConnectorError, HeadAccessError, HeadError, TargetError
 
 _FIRST = {"mysql": ["every sink", "a table that is there"], "postgresql": ["the administrator", "every sink"]}
 _VARIANTS = {"two-phase": [], "write-ahead-log": [], "upsert": ["upsert"]}

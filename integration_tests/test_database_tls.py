@@ -16,12 +16,12 @@ from connectors.api.contracts import Sink
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import HeadAccessError, TargetError
 from integration_tests.services import Services
 from integration_tests.services.containers import Containers
 from integration_tests.services.databases_secured import CLIENT, Certificates, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import HeadAccessError, TargetError
 
 _SCHEMA = pa.schema([("id", pa.int64())])
 _MYSQL = {"ca": "ssl_ca", "certificate": "ssl_cert", "key": "ssl_key"}

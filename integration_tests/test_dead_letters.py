@@ -15,16 +15,16 @@ import pytest
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import DeadLetter
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
-from connectors.kafka.letters import Replay, read_letters
+from connectors.kafka.dead_letters import Replay, read_dead_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
-from connectors.letters import Letter
-from connectors.sql.letters import read_letters as read_table
+from connectors.sql.dead_letters import read_dead_letters as read_table
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
@@ -219,13 +219,14 @@ def test_rows_that_sinks_refuse(pipeline: Pipeline, bad: BadRecords, services: S
 
     One of the sinks may still commit the checkpoint before.
     """
-    pipeline.spec["checkpoint"]["max_concurrent"] = 2
     target = topic(partitions=1)
     _to_topic(services, pipeline, target)
     (warehouse,) = pipeline.spec["sinks"]
     narrow = SinkTable(pipeline.table.url, "narrow")
     narrow.execute("CREATE TABLE narrow (id TINYINT, word VARCHAR(40), payload VARCHAR(80))")
     pipeline.spec["sinks"].append({**warehouse, "name": "narrow", "table": "narrow", "commit": "write-ahead-log"})
+    for sink in pipeline.spec["sinks"]:
+        sink["max_backlog"] = {"checkpoints": 1}
     pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} MODIFY word VARCHAR(12)")
     pipeline.workload.produce(120)
     pipeline.workload.produce_words("fits", "is much too long", "fits, too", "is too long, too")
@@ -360,7 +361,7 @@ def _list_and_replay_refused(
     assert told("replay", spec, "--all", "--to", again)["sent"] == [bad_place]
     ended = commands.run(["dead-letters", "replay", spec, "--sink", "narrow", "--to", again], pipeline.environment)
     assert "Every sink gets these records once more, not only narrow" in ended.output
-    assert "1 of 1 records were sent once more" in ended.output
+    assert "1 of 1 records were resent" in ended.output
     assert told("replay", spec, "--sink", "narrow", "--to", again)["sent"] == []
     sent = [(record.key, record.value, record.headers) for record in drain(services.kafka_bootstrap, again)]
     assert sent[1:] == [(b"k\xff", value, {"trace": b"\xff"})]
@@ -520,7 +521,7 @@ def test_a_message_that_nobody_can_read_hides_no_letter(services: Services, topi
     own = {"eos.source": b"s", "eos.topic": b"t", "eos.partition": b"0", "eos.offset": b"7", "eos.error": b"bad"}
     producer.produce(target, b"{", headers=[*own.items(), ("eos.checkpoint_id", b"3")])
     assert producer.flush(60) == 0
-    (letter,) = read_letters(services.kafka_bootstrap, target, {})
+    (letter,) = read_dead_letters(services.kafka_bootstrap, target, {})
     assert (letter.place, letter.value) == ("t/0/7", b"{")
 
 
@@ -530,7 +531,7 @@ def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: 
     again = topic(partitions=2)
     keys = [None if number % 2 else b"k" for number in range(9)]
     letters = [
-        Letter("s", None, "t", 0, number, None, key, b"%d" % number, [("h", None)], "bad", 3)
+        DeadLetter("s", None, "t", 0, number, None, key, b"%d" % number, [("h", None)], "bad", 3)
         for number, key in enumerate(keys)
     ]
     replay = Replay(f"replay-{again}", services.kafka_bootstrap, {}, again)

@@ -122,7 +122,7 @@ def test_ctrl_c_ends_everything(demo: _Demo) -> None:
 def test_a_driver_that_cannot_run_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "examples.demo"],
+        [sys.executable, "-m", "integration_tests.demo"],
         cwd=_PROJECT,
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,
@@ -138,7 +138,11 @@ def test_a_driver_that_cannot_run_is_one_clear_line(tmp_path: Path) -> None:
 
 def test_an_unknown_kind_of_services() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "examples.demo", "podman"], cwd=_PROJECT, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "integration_tests.demo", "podman"],
+        cwd=_PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 2
     assert done.stderr == "demo: unknown kind of services 'podman': choose one of embedded, docker, native, auto\n"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.demo.job import Job
-from examples.demo.place import Place
-from examples.demo.verdict import judge
 from examples.eos import reference
+from examples.eos.verdict import judge
 from integration_tests.conftest import TopicFactory
+from integration_tests.demo.job import Job
+from integration_tests.demo.place import Place
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services

@@ -29,11 +29,11 @@ from connectors.sql.postgres import patience
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.serverside import ServerSide
+from eos.errors import HeadUnknownError, SourceError
 from integration_tests.chaos.brokers import Brokers
 from integration_tests.chaos.servers import link_to, through
 from integration_tests.harness.link import Link
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import HeadUnknownError, SourceError
 from twophase.values import OffsetRange
 
 _QUICK_S = 5.0
@@ -155,7 +155,7 @@ def test_postgres_that_cannot_be_asked_is_given_up_later(session: Session, link:
     session.driver.aside = replace(cast("ServerSide", session.driver.aside), server_began=datetime.now(UTC))
     link.stall()
     link.restore()
-    assert 4.0 < _gives_up(session, lambda: session.execute("SELECT 1"), "nobody says") < 4.0 + _QUICK_S
+    assert 4.0 < _gives_up(session, lambda: session.execute("SELECT 1"), "no connection can query") < 4.0 + _QUICK_S
 
 
 def test_rows_that_postgres_never_got_are_given_up_later_and_lock_nothing(

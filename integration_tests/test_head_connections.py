@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy
 
 from connectors.sql.head import SqlHead
+from eos.errors import HeadError
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from twophase.errors import HeadError
 
 _WHO: Final = {"mysql": "SELECT CONNECTION_ID()", "postgresql": "SELECT pg_backend_pid()"}
 _END: Final = {"mysql": "KILL {}", "postgresql": "SELECT pg_terminate_backend({})"}

@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy
 
 from connectors.sql.head import SqlHead
+from eos.errors import FencedError, IdentityError
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.services import Services
 from twophase.codec import decode_head, encode_head
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError
 from twophase.head import Versioned
 from twophase.head_value import HeadValue
 from twophase.values import SparkState, StartingPoint

@@ -13,17 +13,17 @@ from contextlib import contextmanager
 
 import pytest
 
-from connectors.sql.mysql import engine, stragglers, xa
+from connectors.sql.mysql import engine, xa, zombie_connections
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from eos.errors import ConnectorError, TargetError
 from integration_tests.harness import session
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, numbers
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import ConnectorError, TargetError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -88,10 +88,10 @@ def test_h17_each_of_many_writers_is_found_whatever_its_number(database: str) ->
     with Session(database) as driver:
         writers = [Session(database) for _ in members]
         for writer, member in zip(writers, members, strict=True):
-            stragglers.mark(writer, "permit 7", member)
+            zombie_connections.mark(writer, "permit 7", member)
         stranger = Session(database)
-        stragglers.mark(stranger, "permit 8", 1)
-        assert stragglers.end(driver, "permit 7") == len(members)
+        zombie_connections.mark(stranger, "permit 8", 1)
+        assert zombie_connections.kill(driver, "permit 7") == len(members)
         assert [writer.answers() for writer in writers] == [False] * len(members)
         assert stranger.answers()
         for each in (*writers, stranger):

@@ -23,10 +23,10 @@ from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import Life
 from connectors.testing.rows import SCHEMA, Row, rows
 from connectors.testing.target import Target
+from eos.errors import ConnectorError, TargetError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
 from integration_tests.services import Services
-from twophase.errors import ConnectorError, TargetError
 
 _NAMES = {
     "quotes": "qu\"o'te`",

@@ -33,7 +33,7 @@ def test_spark_may_forget_its_last_batch_and_nothing_else(pipeline: Pipeline, tm
     copy = tmp_path / "copy"
     copy.mkdir()
     process = pipeline.start(folder=copy)
-    process.fail("belongs to another life of pipeline", "eos reset")
+    process.fail("belongs to another incarnation of pipeline", "eos reset")
     assert _protocol_rows(pipeline) == before
 
     shutil.rmtree(pipeline.location / "spark")

@@ -19,6 +19,7 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
+from eos.errors import SinkUnavailableError, SourceAccessError, SourceError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client
 from integration_tests.harness.drain import drain
@@ -26,7 +27,6 @@ from integration_tests.harness.pipeline import PARTITIONS
 from integration_tests.services.aws_identities import REGION, Identity, Program
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.test_kafka_sink import KafkaPipeline
-from twophase.errors import SinkUnavailableError, SourceAccessError, SourceError, TargetError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]

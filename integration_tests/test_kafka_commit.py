@@ -15,10 +15,10 @@ from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import Row, rows
+from eos.errors import SinkUnavailableError
 from integration_tests import topics
 from integration_tests.harness.drain import drain
 from integration_tests.harness.lost_answer import Linked, linked_broker
-from twophase.errors import SinkUnavailableError
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(180)]
 

@@ -17,11 +17,11 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink import sink as kafka_sink
 from connectors.kafka.sink.markers import partition_of_marker
 from connectors.kafka.sink.place import Names
+from eos.errors import SinkUnavailableError
 from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.readiness import await_ended_transactions, open_transactions
 from integration_tests.test_kafka_sink_set_back import KafkaWorld
 from tests.world import INCARNATION, PIPELINE
-from twophase.errors import SinkUnavailableError
 from twophase.ids import sink_key
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]

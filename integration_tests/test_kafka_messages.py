@@ -25,11 +25,11 @@ from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.testing.files import files_in
+from eos.errors import BadRowError, IdentityError, SinkUnavailableError, TargetError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import Record, drain
 from integration_tests.services import Services
-from twophase.errors import BadRowError, IdentityError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 from wal.segment import read_segment

@@ -10,16 +10,16 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
-from connectors.dead_letters import headers_of
+from connectors.dead_letters import decode_headers
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.plain import StringFormat
 from connectors.kafka import bad_records
 from connectors.kafka.source import KafkaSource
+from eos.errors import BadRecordError, SourceAccessError, SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
-from twophase.errors import BadRecordError, SourceAccessError, SourceError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = pytest.mark.any_server
@@ -161,7 +161,10 @@ def test_what_is_put_aside_is_found_again(odd: str, services: Services, columns:
     assert sum(aside) == len(bad)
     for each in found:
         is_timed, is_headed = each["offset"] not in (1, 3, 6), each["offset"] not in (4, 7)
-        assert (each["timestamp"] is not None, headers_of(each["headers"]) == [("h", b"1")]) == (is_timed, is_headed)
+        assert (each["timestamp"] is not None, decode_headers(each["headers"]) == [("h", b"1")]) == (
+            is_timed,
+            is_headed,
+        )
         assert ("not valid JSON" in each["error"]) is (each["offset"] in (6, 7))
         assert each["error"].count("its timestamp, ") == (not is_timed)
         assert each["error"].count("its headers cannot be read") == (not is_headed)

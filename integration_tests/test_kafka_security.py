@@ -20,6 +20,7 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH, Topics, check_markers, check_timeout, in_sink_words
 from connectors.kafka.source import KafkaSource
+from eos.errors import SourceAccessError, SourceError, SpecError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client, typed
 from integration_tests.harness.command_line import CommandLine
@@ -30,7 +31,6 @@ from integration_tests.harness.pipeline_process import child_environment
 from integration_tests.harness.workload import Workload
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.test_kafka_sink import KafkaPipeline
-from twophase.errors import SourceAccessError, SourceError, SpecError, TargetError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server]

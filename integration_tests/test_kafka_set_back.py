@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from connectors.formats.plain import StringFormat
 from connectors.kafka.source import KafkaSource
+from eos.errors import ConnectorError, OffsetOutOfRangeError
 from integration_tests import topics
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.workload import Row
@@ -27,7 +28,6 @@ from integration_tests.services.copied import CopiedKafka
 from spark_jobs.query.pacing.turns import ALL_THERE
 from spark_jobs.query.source import SourceReader
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from twophase.errors import ConnectorError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]

@@ -16,9 +16,9 @@ from connectors.kafka.sink.markers import Markers, partition_of_marker
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import ensure_markers
+from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
-from twophase.errors import SourceError
 
 _KEY = "eos.silence.0"
 

@@ -16,11 +16,11 @@ from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.markers import PARTITIONS
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
+from eos.errors import IdentityError
 from integration_tests import topics
 from integration_tests.harness.drain import drain
 from integration_tests.services.copied import CopiedKafka
 from tests.world import SCHEMA, World
-from twophase.errors import IdentityError
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
 

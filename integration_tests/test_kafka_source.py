@@ -20,10 +20,10 @@ from connectors.kafka import pool
 from connectors.kafka.client import open_consumer
 from connectors.kafka.ranges import messages
 from connectors.kafka.source import KafkaSource
+from eos.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.services import Services
-from twophase.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = pytest.mark.any_server

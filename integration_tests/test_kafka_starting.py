@@ -18,6 +18,7 @@ from connectors.kafka import positions
 from connectors.kafka.client import Client
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.starting import FromGroup, FromOffsets, FromTimestamp
+from eos.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
@@ -26,7 +27,6 @@ from integration_tests.services import Services
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset
-from twophase.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from twophase.values import StartingPoint
 
 pytestmark = pytest.mark.any_server

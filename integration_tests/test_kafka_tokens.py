@@ -19,12 +19,12 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
+from eos.errors import SourceAccessError, SourceError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client
 from integration_tests.harness.http_proxy import HttpProxy
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.tokens import CLIENT_SECRET, TokenServer
-from twophase.errors import SourceAccessError, SourceError, TargetError
 from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = [pytest.mark.any_server]

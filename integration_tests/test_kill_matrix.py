@@ -26,6 +26,7 @@ _KILLS = (
 )
 
 
+@pytest.mark.in_turns  # every run kills at these points in test_matrix
 @pytest.mark.timeout(1200)
 def test_killed_at_every_point(pipeline: Pipeline) -> None:
     pipeline.workload.produce(_RECORDS)

@@ -24,14 +24,14 @@ from connectors.api.contracts import Sink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql import tables
-from connectors.sql.letters import read_letters
+from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.life import new_incarnation
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -170,7 +170,7 @@ def test_the_times_of_dead_letters_are_read_in_utc(place: Place) -> None:
     place.through(sink, pa.RecordBatch.from_pylist(letters, dead_letters.SCHEMA))
     url = place.engine.url
     where = Path(str(url.database)) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=False)
-    found = [dt.datetime.fromisoformat(str(each.timestamp)) for each in read_letters(where, "letters", {})]
+    found = [dt.datetime.fromisoformat(str(each.timestamp)) for each in read_dead_letters(where, "letters", {})]
     assert [each if each.tzinfo else each.replace(tzinfo=dt.UTC) for each in found] == times
     assert all(each.utcoffset() in (None, dt.timedelta(0)) for each in found)
 

@@ -1,14 +1,15 @@
-"""`kill -9` at every point of a checkpoint's life, for every sink and variant, and for four of them at once.
+"""`kill -9` at every point of a checkpoint, for every sink and variant.
 
-A run tries each sink and each point at least once, in pairs that a seed chooses, which the report's head names; CI the
-four at once, and the others in turns; `make matrix` tries all of them.
+Every run kills one pipeline with all sinks at every point, on each kind of server. Each sink has reached the point when
+the pipeline is killed. Pipelines with one sink each are killed at one point each, which a seed chooses. CI takes some
+of them (harness/turns.py), and `make matrix` kills each at every point.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -16,15 +17,21 @@ from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
-from integration_tests.harness.rotation import rotated, seed_of_run
-from integration_tests.harness.targets import LOG_POINTS, POINTS, STEPS, TARGETS, Target, expected
+from integration_tests.harness.rotation import seed_of_run
+from integration_tests.harness.targets import (
+    ALL,
+    EACH,
+    STEPS,
+    TARGETS,
+    Target,
+    await_all,
+    expected,
+    points_of,
+    points_of_run,
+    stems,
+    visible,
+)
 from integration_tests.services import Services
-
-_EACH: Final = 1  # there are more sinks than points
-_CASES: Final = {
-    **{name: (name,) for name in TARGETS},
-    "four sinks": ("mysql two-phase", "postgresql upsert", "sqlite write-ahead-log", "kafka write-ahead-log"),
-}
 
 
 class SinksPipeline(Pipeline):
@@ -36,13 +43,30 @@ class SinksPipeline(Pipeline):
         steps = {target.entry["from"] for target in targets}
         self.spec["transforms"] = [{"name": name, "sql": sql} for name, sql in STEPS.items() if name in steps]
         self.spec["sinks"] = [target.entry for target in targets]
+        # A group's task waits where a test stops it, and takes one of the cores. The other group needs one, too.
+        self.spec["spark"]["master"] = "local[3]" if len(steps) > 1 else "local[2]"
 
-    def assert_clean(self) -> None:
-        """Nothing is anywhere that must not be. What is merged changes, and is looked at in the end."""
+    def groups(self, point: str) -> list[list[str]]:
+        """Return the sinks that can be at this point, those that take the same rows together."""
+        found: dict[str, list[str]] = {}
+        for target in self.targets:
+            if point in points_of(target.commit):
+                found.setdefault(target.entry["from"], []).append(target.entry["name"])
+        return list(found.values())
+
+    def assert_seen(self, point: str, number: int) -> None:
+        """Rows of a checkpoint are visible from its decision on, and those of the ones before it all are (R6).
+
+        Rows that are merged change: only the end shows whether they are right.
+        """
+        least, most = visible(point, number)
         for target in self.targets:
             if target.commit != "upsert":
                 verdict = compare(self.workload.expected, target.rows())
-                assert verdict.clean, f"{target.entry['name']}: {verdict}"
+                assert verdict.clean, f"{target.entry['name']} at {point}: {verdict}"
+                assert least <= verdict.in_sink / CHECKPOINT_RECORDS <= most, (
+                    f"{target.entry['name']} at {point}: {verdict}"
+                )
 
     def assert_exact(self, at_least: int) -> None:
         """See Pipeline, for each target."""
@@ -64,21 +88,19 @@ class SinksPipeline(Pipeline):
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each sink, with the points of this run."""
+    """One test for each sink, with the points of this run, and one for all sinks, with all points."""
     if "case" in metafunc.fixturenames:
-        own = {name: POINTS if name.endswith("two-phase") else LOG_POINTS for name in _CASES}
-        seed = seed_of_run()
-        chosen = own if seed is None else rotated(own, _EACH, seed)
-        cases = [
-            pytest.param(name, chosen[name], id=name, marks=_marks(name, _EACH / len(own[name]))) for name in _CASES
-        ]
-        metafunc.parametrize(("case", "stems"), cases)
+        cases = points_of_run(seed_of_run())
+        metafunc.parametrize(
+            ("case", "points"), [pytest.param(name, cases[name], id=name, marks=_marks(name)) for name in cases]
+        )
 
 
-def _marks(case: str, part: float) -> list[pytest.MarkDecorator]:
-    """A second server of MySQL's kind tells something new of the log alone: test_kill_matrix has two-phase commit."""
-    marks = [] if case in {"mysql write-ahead-log", "mysql upsert"} else [pytest.mark.any_server]
-    return marks if case == "four sinks" else [*marks, pytest.mark.in_turns(part=part)]
+def _marks(case: str) -> list[pytest.MarkDecorator]:
+    """All sinks are killed on each kind of server in every run."""
+    if case == ALL:
+        return []
+    return [pytest.mark.any_server, pytest.mark.in_turns(part=EACH / len(points_of(case)))]
 
 
 @pytest.fixture
@@ -87,20 +109,21 @@ def pipeline(
 ) -> Iterator[SinksPipeline]:
     folder = tmp_path / "pipeline"
     folder.mkdir()
-    targets = [TARGETS[name](request) for name in _CASES[case]]
+    targets = [TARGETS[name](request) for name in (TARGETS if case == ALL else (case,))]
     with SinksPipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), targets) as made:
         yield made
 
 
 @pytest.mark.timeout(1200)
-def test_killed(pipeline: SinksPipeline, stems: list[str]) -> None:
-    records = (len(stems) + 2) * CHECKPOINT_RECORDS
+def test_killed(pipeline: SinksPipeline, points: Sequence[str]) -> None:
+    records = (len(points) + 2) * CHECKPOINT_RECORDS
     pipeline.workload.produce(records)
-    for number, point in enumerate(stems):
-        process = pipeline.start(arm=[f"{point}@{number}"])
-        process.await_point(f"{point}@{number}")
-        pipeline.assert_clean()
+    for number, point in enumerate(points):
+        groups = pipeline.groups(point)
+        process = pipeline.start(arm=stems(point, number, chain.from_iterable(groups)))
+        await_all(process, point, number, groups)
+        pipeline.assert_seen(point, number)
         process.kill()
     pipeline.catch_up()
     pipeline.assert_exact(at_least=records)
-    assert pipeline.head.epoch == len(stems) + 1
+    assert pipeline.head.epoch == len(points) + 1

@@ -18,14 +18,14 @@ from connectors.sql.mysql.writer import MySqlWriter
 from connectors.sql.two_phase import permits
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
 from connectors.sql.two_phase.server import listed
-from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
-from integration_tests.mysql_support import clean_up as clean_up
-from twophase.errors import (
+from eos.errors import (
     FencedError,
     IdentityError,
     PermitRevokedError,
     SinkUnavailableError,
 )
+from integration_tests.mysql_support import IDS, PIPELINE, Bench, bench, incarnation, numbers
+from integration_tests.mysql_support import clean_up as clean_up
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable

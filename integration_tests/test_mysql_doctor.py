@@ -16,10 +16,10 @@ from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.two_phase import permits
+from eos.errors import TargetError
 from integration_tests.mysql_support import IDS, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import TargetError
 
 
 def test_a_fitting_server_and_table_pass(database: str) -> None:

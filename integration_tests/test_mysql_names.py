@@ -13,9 +13,9 @@ from sqlalchemy.engine import make_url
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
+from eos.errors import ConnectorError, HeadError, SinkUnavailableError, SpecError, TargetError
 from integration_tests.mysql_support import bench
 from integration_tests.mysql_support import clean_up as clean_up
-from twophase.errors import ConnectorError, HeadError, SinkUnavailableError, SpecError, TargetError
 from twophase.values import CommitOutcome
 
 NAMES = [

@@ -17,16 +17,16 @@ from sqlalchemy.engine import make_url
 from connectors.api.contracts import Writer
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
-from connectors.sifting import Sieve, decoded
+from connectors.row_bisector import RowBisector, decode_dead_letters
 from connectors.sql.mysql import writer as writer_module
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.testing.rows import as_spark_has
+from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.mysql_support import Bench, bench
 from integration_tests.mysql_support import clean_up as clean_up
 from integration_tests.services import Services
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -138,11 +138,11 @@ def test_a_bad_row_is_put_aside_and_its_neighbours_are_written(database: str, va
     first, more = [good(n) for n in range(GOOD)], [good(n) for n in range(GOOD, GOOD + 8)]
     if "PRIMARY" not in column:
         more = first[:8]
-    sieve, writer = Sieve(3), made.writer(made.scope())
+    bisector, writer = RowBisector(3), made.writer(made.scope())
     for values in (first, [*more[:5], bad, *more[5:]], [bad]):
-        sieve.write(writer, "warehouse", pa.record_batch([pa.array(values, arrow)], schema))
+        bisector.write(writer, "warehouse", pa.record_batch([pa.array(values, arrow)], schema))
     committable = writer.prepare()
-    letters = decoded(sieve.encoded() or b"").to_pylist()
+    letters = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert [(each["sink"], each["value"] is not None) for each in letters] == [("warehouse", True)] * 2
     assert all(re.search(expected.replace("row 501", r"row \d+"), each["error"]) for each in letters)
     assert committable.rows == GOOD + len(more)
@@ -156,15 +156,15 @@ def test_a_connection_that_is_lost_is_no_bad_row(database: str, variant: str) ->
     schema = pa.schema([("v", pa.int64())])
     made = bench(database, "v TINYINT", schema)
     made.permitted()
-    sieve, writer = Sieve(3), made.writer(made.scope())
-    sieve.write(writer, "warehouse", pa.record_batch([pa.array([1, 2], pa.int64())], schema))
+    bisector, writer = RowBisector(3), made.writer(made.scope())
+    bisector.write(writer, "warehouse", pa.record_batch([pa.array([1, 2], pa.int64())], schema))
     ((connection,),) = cast(Any, writer)._session.execute("SELECT CONNECTION_ID()")
     with Session(database) as other:
         other.execute(f"KILL {connection}")
     with pytest.raises(SinkUnavailableError):
-        sieve.write(writer, "warehouse", pa.record_batch([pa.array([1, 300], pa.int64())], schema))
+        bisector.write(writer, "warehouse", pa.record_batch([pa.array([1, 300], pa.int64())], schema))
     writer.abort()
-    assert sieve.letters == []
+    assert bisector.letters == []
     assert (made.count(), made.prepared()) == (0, [])
 
 
@@ -345,12 +345,12 @@ def test_a_bad_row_is_put_aside_before_it_is_in_a_log(database: str, tmp_path: P
     with Session(database) as session:
         session.execute(f"CREATE TABLE t (v {column}) ENGINE = InnoDB")
     writer, committer = logged(database, tmp_path, arrow)
-    sieve = Sieve(3)
+    bisector = RowBisector(3)
     for values in ([good(1), good(2), bad, good(3)], [bad]):
-        sieve.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
+        bisector.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
     with closing(committer):
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
-    letters = decoded(sieve.encoded() or b"").to_pylist()
+    letters = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert len(letters) == 2
     assert all(re.search(expected.replace("row 501", r"row \d+"), each["error"]) for each in letters)
     with Session(database) as session:

@@ -12,17 +12,17 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.dead_letters import RECORD, SCHEMA, headers_of, refused
+from connectors.dead_letters import RECORD, SCHEMA, decode_headers, encode_refused_row
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.plain import StringFormat
 from connectors.kafka.source import KafkaSource
+from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
 from spark_jobs.batch.source_records import Originals
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from twophase.errors import SourceError
 from twophase.values import OffsetRange
 
 pytestmark = pytest.mark.any_server
@@ -45,7 +45,7 @@ def records(topic: TopicFactory, services: Services) -> str:
 
 def _letter(number: int, *place: object) -> pa.RecordBatch:
     columns = dict(zip(("_topic", "_partition", "_offset"), place, strict=False))
-    return refused(
+    return encode_refused_row(
         "out", pa.RecordBatch.from_pylist([{"n": number}]), "too large", pa.RecordBatch.from_pylist([columns])
     )
 
@@ -83,7 +83,7 @@ def test_a_record_is_told_as_it_was(records: str, services: Services) -> None:
     for number, value in ((1, b"5\xff"), (2, b"4\xff"), (3, b"5\xff"), (4, b"7\xff")):
         each = found[number]
         assert (each["source"], each["sink"], each["key"], each["value"]) == ("in", "out", b"k", value)
-        assert headers_of(each["headers"]) == _HEADERS
+        assert decode_headers(each["headers"]) == _HEADERS
         assert each["timestamp"] == datetime.fromtimestamp(_AT_MS // 1000, UTC).replace(microsecond=123_000)
         assert each["error"] == f'too large; the row: {{"n": {number}}}'
         assert each["offset"] == int(value[:1])
@@ -107,7 +107,7 @@ def test_headers_that_the_client_cannot_read_block_nothing(topic: TopicFactory, 
     )
     for letters in (bad.to_pylist(), [found[n] for n in range(3)]):
         assert [each["value"] for each in letters] == [b"v"] * 3
-        assert [headers_of(each["headers"]) for each in letters] == [[("a", b"x")], [], [("b", b"x")]]
+        assert [decode_headers(each["headers"]) for each in letters] == [[("a", b"x")], [], [("b", b"x")]]
         assert ["its headers cannot be read" in each["error"] for each in letters] == [False, True, False]
 
 

@@ -19,8 +19,8 @@ from connectors.log.place import LogPlace
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.testing.life import new_incarnation
+from eos.errors import BadRowError, RowLockedError, TargetError
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import BadRowError, RowLockedError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
 from twophase.values import CommitOutcome

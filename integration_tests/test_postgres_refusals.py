@@ -18,15 +18,15 @@ import sqlalchemy
 from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from connectors.sifting import Sieve, decoded
+from connectors.row_bisector import RowBisector, decode_dead_letters
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
 from connectors.testing.life import new_incarnation
 from connectors.testing.rows import as_spark_has
+from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import BadRowError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
 from twophase.values import CommitOutcome
@@ -131,11 +131,11 @@ def test_a_bad_row_is_put_aside_and_its_neighbours_are_prepared(
     with Session(postgres_database) as session:
         session.execute(f"CREATE TABLE t (v {declared})")
     with committing(postgres_database, arrow) as (sink, scope, committer):
-        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        bisector, writer = RowBisector(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
         for values in ([1, 2, 3], [4, 5, bad, 6, 7], [bad]):
-            sieve.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
+            bisector.write(writer, "s", pa.record_batch([pa.array(values, arrow)], names=["v"]))
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
-    letters = decoded(sieve.encoded() or b"").to_pylist()
+    letters = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert [each["value"] for each in letters] == [b'{"v": %d}' % bad] * 2
     assert all(said in each["error"] for each in letters)
     with Session(postgres_database) as session:
@@ -149,10 +149,10 @@ def test_a_row_too_large_for_an_index_is_a_bad_row(postgres_database: str) -> No
         session.execute("CREATE INDEX ON t (v)")
     large = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(400))  # not to be compressed
     with committing(postgres_database, pa.string()) as (sink, scope, committer):
-        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
-        sieve.write(writer, "s", pa.record_batch([["a", large, "b"]], names=["v"]))
+        bisector, writer = RowBisector(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        bisector.write(writer, "s", pa.record_batch([["a", large, "b"]], names=["v"]))
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
-    (letter,) = decoded(sieve.encoded() or b"").to_pylist()
+    (letter,) = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert "SQLSTATE 54000" in letter["error"]
     with Session(postgres_database) as session:
         assert session.execute("SELECT v FROM t ORDER BY v") == [("a",), ("b",)]
@@ -169,11 +169,11 @@ def test_json_nested_deeper_than_the_stack_of_the_server_is_a_bad_row(postgres_d
         assert (refused.value.code, refused.value.row_fault, refused.value.disconnected) == ("54001", True, False)
         assert session.execute("SELECT COUNT(*) FROM t") == [(0,)]
     with committing(postgres_database, pa.string()) as (sink, scope, committer):
-        sieve, writer = Sieve(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
+        bisector, writer = RowBisector(3), sink.writer(TransactionId(scope, sink_key("s"), 0, 1))
         for values in (['{"n": 1}', deep, '{"n": 2}'], [deep], ['{"n": 3}']):
-            sieve.write(writer, "s", pa.record_batch([values], names=["v"]))
+            bisector.write(writer, "s", pa.record_batch([values], names=["v"]))
         assert committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
-    letters = decoded(sieve.encoded() or b"").to_pylist()
+    letters = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert [json.loads(each["value"]) for each in letters] == [{"v": deep}] * 2
     assert all("stack depth limit exceeded (SQLSTATE 54001)" in each["error"] for each in letters)
     with Session(postgres_database) as session:

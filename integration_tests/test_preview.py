@@ -100,7 +100,7 @@ def test_a_look_at_steps_that_keep_state_that_let_nothing_through_and_that_are_w
     assert sorted(row["id"] for row in found["rows"]) == [10] * 10
     steps[0] = {"name": "rows", "sql": "SELECT id, word, payload FROM incoming WHERE id < 0"}
     shown = _preview(pipeline, eos)
-    assert (shown.code, "No rows: the steps let nothing through" in shown.output) == (0, True), shown.output
+    assert (shown.code, "No rows: the steps returned no rows" in shown.output) == (0, True), shown.output
     pipeline.source["starting_offsets"] = "latest"
     shown = _preview(pipeline, eos)
     assert (shown.code, "No rows: there is nothing to read; --from earliest" in shown.output) == (0, True), shown.output

@@ -135,9 +135,9 @@ def test_a_segment_that_is_damaged_or_gone(pipeline: Pipeline) -> None:
     done = pipeline.command("repair", "--yes")
     done.succeed()
     assert "Lost of checkpoint 1, which is completed: 1 transaction with 250 rows." in done.output()
-    assert "Done: 250 rows of checkpoint 1 were written again." in done.output()
+    assert "Done: 250 rows of checkpoint 1 were rewritten." in done.output()
     (told,) = History.at(pipeline.location).events(kinds=["repair"])
-    assert "250 lost rows of checkpoint 1 were written again in warehouse" in told.message
+    assert "250 lost rows of checkpoint 1 were rewritten in warehouse" in told.message
     assert pipeline.table.count() == 2 * CHECKPOINT_RECORDS
     assert not first.exists()
     assert not second.exists()

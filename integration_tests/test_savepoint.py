@@ -41,7 +41,7 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     # The pipeline is where the savepoint is: it goes on as it is, under the same identity.
     life = pipeline.head.incarnation
     workload.produce(_LATER)
-    assert "goes on as it is" in succeed(pipeline, eos, "--from-savepoint", str(folder)).output
+    assert "still at the savepoint" in succeed(pipeline, eos, "--from-savepoint", str(folder)).output
     assert pipeline.head.incarnation == life
     pipeline.assert_exact(at_least=_FIRST + _LATER)
 
@@ -50,9 +50,9 @@ def test_from_a_savepoint_rows_are_as_announced(pipeline: Pipeline, eos: Command
     refused = run(pipeline, eos, "--from-savepoint", str(folder))
     assert refused.code == 1, refused.output
     ranges = f"{topic}/0[{half}, {half + _LATER // 2}), {topic}/1[{half}, {half + _LATER // 2})"
-    for told in (f"{_LATER} records were read after the savepoint was taken: {ranges}", "--accept-duplicates"):
+    for told in (f"{_LATER} records were read after the savepoint was written: {ranges}", "--accept-duplicates"):
         assert told in refused.output, refused.output
-    assert f"sink warehouse: {_LATER} rows come twice" in refused.output
+    assert f"sink warehouse: {_LATER} rows are written twice" in refused.output
     assert pipeline.head == before
     assert len(list((pipeline.location / "spark").iterdir())) == 1
 
@@ -95,7 +95,7 @@ def test_a_pipeline_whose_location_is_lost_goes_on_from_a_moved_savepoint(
     pipeline.workload.repeat(_FIRST)
     pipeline.workload.produce(_NEW)
     refused = run(pipeline, eos)
-    assert (refused.code, "belongs to another life" in refused.output) == (1, True), refused.output
+    assert (refused.code, "belongs to another incarnation" in refused.output) == (1, True), refused.output
     refused = run(pipeline, eos, "--from-savepoint", str(moved))
     assert (refused.code, "--take-over" in refused.output) == (1, True), refused.output
     assert not pipeline.was_born()

@@ -103,7 +103,7 @@ def test_a_lost_location_and_state_that_is_divided_before_and_after(
     assert (refused.code, "Spark's checkpoint is gone" in refused.output) == (1, True), refused.output
     life = spread.head.incarnation
     begun = succeed(spread, eos, "--from-savepoint", str(folder))
-    assert "goes on as it is" not in begun.output
+    assert "still at the savepoint" not in begun.output
     assert (spread.head.incarnation != life, spread.head.completed) == (True, 2)
     rescale(spread, eos, 3)  # nothing was read yet: neither a marker nor a witness is there of this life
     spread.workload.repeat(_FIRST)

@@ -19,10 +19,10 @@ from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import SpecError, TargetError
 from integration_tests.services import Services
 from integration_tests.services.pgbouncer_native import pgbouncer
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import SpecError, TargetError
 
 ROWS = pa.schema([("id", pa.int64())])
 TABLE = "CREATE TABLE rows_in (id BIGINT)"

@@ -18,10 +18,10 @@ import sqlalchemy
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import IdentityError, SetBackError
 from integration_tests.services.copied import CopiedMariadb, CopiedPostgres, CopiedServer
 from tests.resumed_machine_suite import ResumedMachineSuite
 from tests.world import INCARNATION, PIPELINE, SCHEMA, World
-from twophase.errors import IdentityError, SetBackError
 from twophase.values import OffsetRange
 
 pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]

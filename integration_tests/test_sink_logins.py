@@ -15,9 +15,9 @@ from connectors.sql import pool
 from connectors.sql.bulk_writer import BulkWriter
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from eos.errors import ConnectorError, PermitRevokedError
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import ConnectorError, PermitRevokedError
 from twophase.ids import Scope
 
 _CHECKPOINTS: Final = 10

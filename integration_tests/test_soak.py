@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.soak.growth import LIMITS
+from benchmarks.soak.growth import LIMITS
 
 pytestmark = [
     pytest.mark.any_server,
@@ -25,7 +25,7 @@ def test_a_short_soak_counts_every_record_and_says_what_grows(pytestconfig: pyte
     kind = pytestconfig.getoption("--kind")
     log = tmp_path / "soak.jsonl"
     options = ["--checkpoints", str(_CHECKPOINTS), "--kind", kind, "--log", str(log)]
-    command = [sys.executable, "-m", "integration_tests.soak", *options]
+    command = [sys.executable, "-m", "benchmarks.soak", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout, done.stderr
     result = json.loads(done.stdout)

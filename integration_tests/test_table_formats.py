@@ -22,9 +22,9 @@ from connectors.sql.two_phase import permits
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
+from eos.errors import HeadFormatError
 from integration_tests.harness.tenant import Tenant
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import HeadFormatError
 
 _GOLDEN: Final = Path(__file__).parents[1] / "tests" / "golden"
 _RIGHTS: Final = {

@@ -14,14 +14,14 @@ import pytest
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.sql import claims
-from connectors.sql.log import holder
+from connectors.sql.log import ledger
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.postgres.store import PostgresStore
 from connectors.testing.held import Gate, held_committer
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from eos.errors import ConnectorError, FencedError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import ConnectorError, FencedError
 from twophase.ids import sink_key
 
 _SLOTS = 2
@@ -62,7 +62,7 @@ def case(request: pytest.FixtureRequest, keyed: bool, tmp_path: Path) -> Case:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start takes a connection for frozen after two seconds."""
     monkeypatch.setattr(claims, "FROZEN_S", 2.0)
-    monkeypatch.setattr(holder, "FROZEN_S", 2.0)
+    monkeypatch.setattr(ledger, "FROZEN_S", 2.0)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -58,7 +58,7 @@ def test_what_is_decided_is_committed_by_hand(pipeline: Pipeline) -> None:
     left = pipeline.table.prepared_ids(pipeline.head.incarnation)
     code, refused = _run(pipeline, "rollback", left[0])
     assert (code, refused["ok"]) == (1, False)
-    assert "it is decided: its rows would be lost" in refused["error"]["message"]
+    assert "its checkpoint is decided: its rows would be lost" in refused["error"]["message"]
     assert pipeline.table.count() == CHECKPOINT_RECORDS
 
     _, ended = _run(pipeline, "commit")

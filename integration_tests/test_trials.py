@@ -25,4 +25,4 @@ def test_killed_and_started_again(services: Services, tmp_path: Path, when: str,
     if identity == "fresh":  # refused, it changes nothing
         assert found.rerun_rows == found.rows_visible
         assert found.xa_prepared_after_rerun == found.xa_prepared_after_kill
-        assert "belongs to another life" in found.rerun_says
+        assert "belongs to another incarnation" in found.rerun_says

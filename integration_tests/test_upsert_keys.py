@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
+from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from integration_tests.merging import EVERY, LONG, Make
 from integration_tests.merging import make as make
-from twophase.errors import BadRowError, IncomparableRowsError, TargetError
 
 TEXT = pa.string()
 DOUBLE = pa.float64()

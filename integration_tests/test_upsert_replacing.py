@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import sqlalchemy
 
-from connectors.sql.mysql import replacing, store
-from connectors.sql.mysql.store import MySqlStore
+from connectors.sql.mysql import store as module
+from connectors.sql.mysql.store import MySqlStore, can_replace
 from connectors.sql.mysql.target import read_target
 from integration_tests.merging import LONG, Make, Merging
 from integration_tests.merging import make as make
@@ -22,7 +22,7 @@ MYSQL = pytest.mark.parametrize("kind", ["mysql"])
 def replaces(made: Merging, url: str | None = None) -> bool:
     store = MySqlStore(url or made.url)
     try:
-        return replacing.is_same(store, read_target(store, "merged"), [name for name, _ in KV])
+        return can_replace(store, read_target(store, "merged"), [name for name, _ in KV])
     finally:
         store.close()
 
@@ -80,7 +80,7 @@ def test_a_table_that_is_called_as_the_one_in_which_rows_waited(make: Make) -> N
 @MYSQL
 def test_many_rows_are_merged_some_at_a_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A statement must end before its connection is given up: what is decided would never be applied."""
-    monkeypatch.setattr(store, "_MERGED_AT_ONCE", 2)
+    monkeypatch.setattr(module, "_MERGED_AT_ONCE", 2)
     statements: list[str] = []
     checked = MySqlStore._checked
 

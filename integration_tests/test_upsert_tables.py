@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy
 
 from connectors.log.keyed import Upsert
+from eos.errors import BadRowError, TargetError
 from integration_tests.merging import EVERY, LONG, Make, Merging
 from integration_tests.merging import make as make
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
-from twophase.errors import BadRowError, TargetError
 
 KV = [("k", LONG), ("v", LONG)]
 

@@ -12,8 +12,8 @@ from connectors.log.place import LogPlace
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import schema_for
+from eos.errors import IdentityError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
-from twophase.errors import IdentityError
 
 pytestmark = pytest.mark.in_turns
 

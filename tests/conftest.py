@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
+from integration_tests import left_out
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.rotation import seed_of_run
 from spark_jobs.cli.output import out
@@ -19,6 +20,7 @@ settings.load_profile("eos")
 def pytest_configure(config: pytest.Config) -> None:
     for marker in MARKERS:  # mutants name integration tests, which are then imported
         config.addinivalue_line("markers", marker)
+    left_out.register(config)
     seed_of_run()  # before processes of pytest-xdist begin: all of them choose the same tests
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from twophase.errors import HeadFormatError
+from eos.errors import HeadFormatError
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue
 from twophase.messages import Seen

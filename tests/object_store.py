@@ -21,7 +21,7 @@ from typing import Any
 import boto3
 import pytest
 
-from wal import client, object
+from wal import object
 from wal.address import ObjectAddress
 
 KEYS = {"access_key_id": "AKIAEXAMPLE", "secret_access_key": "object-secret-77"}
@@ -271,7 +271,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that gives up after a second, so that a test need not wait for half a minute."""
     backoff = {"init_backoff": timedelta(milliseconds=10), "max_backoff": timedelta(milliseconds=50), "base": 2}
     monkeypatch.setattr(
-        client, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
+        object, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
     )
     monkeypatch.setattr(object, "_REQUEST_S", 0.5)
     monkeypatch.setattr(object, "_SLOWEST", 2**30)

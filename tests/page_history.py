@@ -33,7 +33,7 @@ SECRET = "geheim-7f3a"
 
 _SPEC = """\
 pipeline: {pipeline}
-checkpoint: {{location: ./state, interval: 2s, max_concurrent: 3}}
+checkpoint: {{location: ./state, interval: 2s}}
 sources:
   - name: orders
     connector: kafka

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from eos.errors import IdentityError, LostCommittableError, SetBackError
 from tests.world import INCARNATION, PIPELINE, World
-from twophase.errors import IdentityError, LostCommittableError, SetBackError
 
 
 class ResumedMachineSuite:

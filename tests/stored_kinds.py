@@ -195,11 +195,11 @@ KINDS: Final[dict[str, Kind]] = {
     ),
     "segment": Kind(
         (
-            "wal/footer.py:Footer.encode",
+            "wal/segment.py:Footer.encode",
             "wal/segment.py:SegmentWriter.__init__",
             "connectors/log/keyed.py:_Rows.schema",
         ),
-        ("wal/footer.py", 1),
+        ("wal/segment.py", 1),
         stored.rows_of,
         stored.ROWS,
         None,
@@ -216,7 +216,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="SQLite has one number for a file: tables may be added under it, and nothing is decided by a history",
     ),
     "dead-letter": Kind(
-        ("connectors/dead_letters.py:refused", "connectors/dead_letters.py:headers_text"),
+        ("connectors/dead_letters.py:encode_refused_row", "connectors/dead_letters.py:encode_headers"),
         None,
         stored.letter_of,
         stored.letter_of(stored.written_letter()),

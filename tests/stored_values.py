@@ -131,7 +131,7 @@ def withheld_of(content: bytes) -> tuple[WithheldSplit, ...]:
 
 def letter_of(content: bytes) -> dict[str, Any]:
     document = json.loads(content)
-    return {**document, "headers": [list(each) for each in dead_letters.headers_of(document["headers"])]}
+    return {**document, "headers": [list(each) for each in dead_letters.decode_headers(document["headers"])]}
 
 
 def written_letter() -> bytes:
@@ -140,8 +140,8 @@ def written_letter() -> bytes:
         "columns": list(COLUMNS),
         "types": [str(each.type) for each in dead_letters.SCHEMA],
         "message headers": list(MESSAGE_HEADERS),
-        "headers": dead_letters.headers_text([("h", b"x"), ("none", None)]),
-        "row": dead_letters.refused("warehouse", row, "too long").to_pylist()[0]["value"].decode(),
+        "headers": dead_letters.encode_headers([("h", b"x"), ("none", None)]),
+        "row": dead_letters.encode_refused_row("warehouse", row, "too long").to_pylist()[0]["value"].decode(),
     }
     return json.dumps(document, indent=1).encode()
 

@@ -5,5 +5,5 @@ change), `verify` (what a start compares), `startup` and `checkpoint` (pure coro
 no clock), `driver` (which carries the actions out: persist, then commit, then notify). The rules R1-R10 are in
 docs/protocol.md.
 
-Imports go one way: this package knows `wal` and nothing above it; it is the only importer of tenacity.
+Imports go one way: this package knows `wal`, `eos.errors` and nothing above; it is the only importer of tenacity.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twophase.errors import ConnectorError, PrepareError
+from eos.errors import ConnectorError, PrepareError
 from twophase.ids import Scope, sink_key
 from twophase.values import Committable
 

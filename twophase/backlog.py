@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from eos.errors import PrepareError, SinkUnavailableError
 from twophase.checkpoint import forget, say, show
-from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.joining import join, settle
 from twophase.messages import Steps
 from twophase.ownership import Ownership

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from eos.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase import messages
 from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_and_count
-from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Begin, Failed, Steps
@@ -49,13 +49,13 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
         return (yield from _replay(owned, begin))
     ranges = _ranges(owned.head, begin)
     if not begin.permitted:
-        yield messages.Permit(scope, owned.counted, owned.absent)
-    answer: Acknowledged | Failed = yield messages.RunWriters(scope)
+        yield from messages.Permit(scope, owned.counted, owned.absent)
+    answer = yield from messages.RunWriters(scope)
     while isinstance(answer, Failed) and answer.again:
         yield from _abort(owned, scope, answer.error)
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
-        yield messages.Permit(scope, owned.counted, owned.absent)
-        answer = yield messages.RunWriters(scope)
+        yield from messages.Permit(scope, owned.counted, owned.absent)
+        answer = yield from messages.RunWriters(scope)
     error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
     if error is not None:
         yield from _abort(owned, scope, error)
@@ -63,11 +63,11 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     assert isinstance(answer, Acknowledged)
 
     record = _record(scope, begin, ranges, answer)
-    put = filed(record)
-    yield put
+    put = put_record_of(record)
+    yield from put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
-    yield messages.Tell(Decided(record))
+    yield from messages.Tell(Decided(record))
     return record
 
 
@@ -81,18 +81,18 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     """
     scope, ranges = _scope(owned.head, begin.checkpoint_id), _ranges(owned.head, begin)
     assert scope is not None  # it is new
-    answer: Acknowledged | Failed = yield messages.RunWriters(scope, direct=True)
+    answer = yield from messages.RunWriters(scope, direct=True)
     while isinstance(answer, Failed) and answer.again:
-        answer = yield messages.RunWriters(scope, direct=True)
+        answer = yield from messages.RunWriters(scope, direct=True)
     if isinstance(answer, Failed):
         raise answer.error
     if error := mistake(scope, sinks, answer.committables):
         raise error
     record = _record(scope, begin, ranges, answer, direct=True)
-    put, before = filed(record), owned.head.records
-    yield put
+    put, before = put_record_of(record), owned.head.records
+    yield from put
     yield from owned.swap(Note(Complete(record, put.ref, begin.began), retained), "note")
-    yield messages.Tell(Decided(record))
+    yield from messages.Tell(Decided(record))
     yield from tell(owned, record, before)
     return record
 
@@ -118,7 +118,7 @@ def permit(owned: Ownership, checkpoint_id: int) -> Steps[Scope | None]:
     """
     scope = _scope(owned.head, checkpoint_id)
     if scope is not None:
-        yield messages.Permit(scope, owned.counted)
+        yield from messages.Permit(scope, owned.counted)
     return scope
 
 
@@ -156,17 +156,17 @@ def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None
 
 def tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
     """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
-    yield messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
-    yield messages.CommitBack(_positions_after(owned.head, record))
+    yield from messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
+    yield from messages.CommitBack(_positions_after(owned.head, record))
     kept = frozenset(owned.head.records)
     dropped = tuple(ref for ref in before if ref not in kept)
     if dropped:
-        yield messages.Prune(owned.head.incarnation, dropped, below=owned.head.records[0].checkpoint_id)
+        yield from messages.Prune(owned.head.incarnation, dropped, below=owned.head.records[0].checkpoint_id)
 
 
 def forget(owned: Ownership, below: int) -> Steps[None]:
     """R9, in a sink that was not asked by `say`: witnesses of checkpoints that head let go of are dropped."""
-    yield messages.Prune(owned.head.incarnation, (), below)
+    yield from messages.Prune(owned.head.incarnation, (), below)
 
 
 def _positions_after(head: HeadValue, record: CheckpointRecord) -> Mapping[str, Mapping[str, int]]:
@@ -188,7 +188,7 @@ def _replay(owned: Ownership, begin: Begin) -> Steps[CheckpointRecord]:
         message = f"Spark re-runs batch {number} with other offsets than checkpoint {number} was decided with"
         raise ReplayMismatchError(message, remedy="Spark's offsets log was changed; restore it from a backup")
     check_digest_method(record)
-    found: Sequence[Mapping[str, tuple[int, int]]] | None = yield messages.Discard(number, record.digest_methods)
+    found = yield from messages.Discard(number, record.digest_methods)
     if found is not None:
         _check_same(record, found)
     return record
@@ -216,7 +216,7 @@ def _abort(owned: Ownership, scope: Scope, error: ConnectorError) -> Steps[None]
     """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
     yield from close(owned.head, scope, sinks=owned.present)
-    yield messages.Tell(Aborted(scope, error))
+    yield from messages.Tell(Aborted(scope, error))
 
 
 def close(
@@ -233,14 +233,14 @@ def close(
     `decided`: what was committed before. A sink that lists it as prepared went back in time meanwhile (H27):
     SetBackError, and the next start commits it. `sinks`: only these; None: every sink.
     """
-    yield messages.Revoke(scope, counted, sinks)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
+    yield from messages.Revoke(scope, counted, sinks)
+    listed = yield from messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
     rest = {sink: tuple(p for p in group if _belongs(p, scope)) for sink, group in listed.items()}
     for sink, group in decided.committables.items() if decided is not None else ():
         if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:
             raise SetBackError.of(sink, scope.checkpoint_id - 1, scope.checkpoint_id)
     if any(rest.values()):
-        yield messages.AbortPrepared(rest)
+        yield from messages.AbortPrepared(rest)
 
 
 def _belongs(prepared: Prepared, scope: Scope) -> bool:
@@ -271,7 +271,7 @@ def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
     return OffsetRange(split, start, end)
 
 
-def filed(record: CheckpointRecord) -> messages.PutRecord:
+def put_record_of(record: CheckpointRecord) -> messages.PutRecord:
     """How it is stored, and how head points at it: by a name that nobody else can write another content under (H8)."""
     content = encode_record(record)
     sha256 = sha256_of(content)

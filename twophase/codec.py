@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final, NamedTuple
 
-from twophase.errors import HeadFormatError
+from eos.errors import HeadFormatError
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope, TransactionId
 from twophase.values import CheckpointRecord, Committable, OffsetRange
@@ -54,8 +54,8 @@ _OF_FORMAT: Final = frozenset({"format", "least_reader"})
 _NEWER: Final = "run the version that wrote it, or a newer one"
 _RESTORE: Final = "restore the checkpoint location from a backup"
 _RESTORE_HEAD: Final = (
-    f"{_RESTORE}; without one, move it away and take the sinks over with `eos reset`: the pipeline begins anew, and "
-    "what its old life left prepared is listed, to be ended by hand"
+    f"{_RESTORE}; without one, move it away and take the sinks over with `eos reset`: the pipeline restarts, and "
+    "the prepared transactions of its old incarnation are listed, to be resolved by hand"
 )
 
 

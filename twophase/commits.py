@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from eos.errors import ConnectorError, FencedError, LostCommittableError
 from twophase import messages
-from twophase.errors import ConnectorError, FencedError, LostCommittableError, SetBackError
-from twophase.messages import Seen, Steps
-from twophase.ownership import Ownership, check_owned, fenced
+from twophase.messages import Steps
+from twophase.ownership import Ownership, check_owned, fenced_error
 from twophase.set_back import newest_counted
 from twophase.values import CheckpointRecord, CommitOutcome, Committable
 
@@ -38,7 +38,7 @@ def count(owned: Ownership, checkpoint_id: int, committables: Mapping[str, tuple
     FencedError.
     """
     known = _known(owned, checkpoint_id, committables)
-    error: SetBackError | None = yield messages.Count(owned.head.incarnation, checkpoint_id, committables, known)
+    error = yield from messages.Count(owned.head.incarnation, checkpoint_id, committables, known)
     if error is not None:
         yield from check_owned(owned)
         raise error
@@ -72,7 +72,7 @@ def commit_what_can_be(
     repeated = 0
     while True:
         answers: Mapping[str, Sequence[CommitOutcome] | ConnectorError]
-        answers = yield messages.Commit(
+        answers = yield from messages.Commit(
             owned.head.incarnation,
             checkpoint_id,
             waiting,
@@ -134,9 +134,9 @@ def _confirmed(
     """A pruned witness looks like a lost committable (H12), so head is read again before that is said."""
     if not lost:
         return lost
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is None or seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head) if seen else FencedError("fenced: head has vanished")
+        raise fenced_error(owned.head, seen.head) if seen else FencedError("fenced: head has vanished")
     return lost
 
 
@@ -150,6 +150,6 @@ def _lost_error(record: CheckpointRecord, lost: Mapping[str, tuple[Committable, 
     message = f"lost: checkpoint {record.checkpoint_id} is completed, but {where}. Its records are {ranges}"
     return LostCommittableError(
         message,
-        remedy="somebody ended a prepared transaction by hand, or took a file out of the log: restore that file; or "
-        "write its rows again from those offsets by `eos repair SPEC`; `eos reset --abandon-lost` goes on without them",
+        remedy="a prepared transaction was ended by hand, or a file of the log was removed: restore that file; or "
+        "rewrite its rows from those offsets with `eos repair SPEC`; `eos reset --abandon-lost` gives them up",
     )

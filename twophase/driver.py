@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
 from twophase.checkpoint import decide, permit, run_checkpoint
@@ -280,6 +280,6 @@ class Driver:
             durations_s[name] = durations_s.get(name, 0.0) + time.monotonic() - before
 
 
-def _name(action: Action) -> str:
+def _name(action: Action[Any]) -> str:
     """Of a swap, which one: a checkpoint has several."""
     return f"Swap {action.point}" if isinstance(action, Swap) else type(action).__name__

@@ -12,11 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from twophase import faults, messages
-from twophase.codec import check_writable, decode_record
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     FencedError,
@@ -29,6 +27,8 @@ from twophase.errors import (
     SourceError,
     TargetError,
 )
+from twophase import faults, messages
+from twophase.codec import check_writable, decode_record
 from twophase.gather import Gather
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
@@ -104,7 +104,7 @@ class Effects:
     rewriter: StateRewriter | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
-    def perform(self, action: Action, batch: Batch | None) -> object:
+    def perform(self, action: Action[Any], batch: Batch | None) -> object:
         """Carry out one action and give its answer (`messages` has the table)."""
         match action:
             case messages.ReadHead():

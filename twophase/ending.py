@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from eos.errors import ConnectorError, HeadFormatError, LostCommittableError
 from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.commits import commit_and_count_what_can_be
-from twophase.errors import ConnectorError, HeadFormatError, LostCommittableError
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
 from twophase.messages import Inspected, Steps
@@ -45,7 +45,7 @@ def end_incarnation(
     lacking += _find_direct_losses(old, records, states)
     abandoned = yield from _commit_decided(owned, sinks, records, counts)
     abandoned += _out_of_reach(old, sinks, inspected.spark)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
+    listed = yield from messages.ListPrepared(old.incarnation)
     held = {each.transaction for group in listed.values() for each in group}
     gone = _find_gaps(records, behind, states, old) + tuple(
         each for each in lacking if held.isdisjoint(each.transactions)
@@ -55,10 +55,10 @@ def end_incarnation(
     if abandoned and not abandon_lost:
         raise _refused(old.pipeline, abandoned)
     if gone or abandoned:
-        yield messages.Abandon((*gone, *abandoned))
+        yield from messages.Abandon((*gone, *abandoned))
     is_new_to_one = any(states[name].counted is None and not _is_claimed(old, states[name]) for name in behind)
     begins = _first(old) if is_new_to_one else old.committed
-    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)
+    yield from messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)
     yield from _abort_prepared(old, (*gone, *abandoned))
     return (*gone, *abandoned)
 
@@ -189,7 +189,7 @@ def _unreadable(
     owned: Ownership, sinks: Sequence[str], number: int, records: Records, error: HeadFormatError
 ) -> Steps[Abandoned]:
     """Which transactions were decided is not known without the record, so that none of them can be committed."""
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(owned.head.incarnation)
+    listed = yield from messages.ListPrepared(owned.head.incarnation)
     mine = [p.transaction for group in listed.values() for p in group if p.transaction is not None]
     return Abandoned(
         number,
@@ -215,7 +215,7 @@ def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tu
 
 def _refused(pipeline: str, abandoned: Sequence[Abandoned]) -> LostCommittableError:
     lines = "\n".join(f"  {each}" for each in abandoned)
-    message = f"this life of pipeline {pipeline} cannot be brought to its end:\n{lines}"
+    message = f"this incarnation of pipeline {pipeline} cannot be completed:\n{lines}"
     return LostCommittableError(
         message,
         remedy="restore what is missing (the checkpoint location from a backup, a sink in the spec) and reset again; "
@@ -243,7 +243,7 @@ def _find_unjudged(
 
 def _abort_prepared(old: HeadValue, given_up: Sequence[Abandoned]) -> Steps[None]:
     """Roll back what is prepared, once the records have been asked about it (H27)."""
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(old.incarnation)
+    listed = yield from messages.ListPrepared(old.incarnation)
     leftovers = {
         sink: tuple(p for p in group if p.transaction is not None and p.transaction.scope.epoch < old.epoch)
         for sink, group in listed.items()
@@ -252,4 +252,4 @@ def _abort_prepared(old: HeadValue, given_up: Sequence[Abandoned]) -> Steps[None
     asked = {sink: [p for p in group if p.transaction not in named] for sink, group in leftovers.items()}
     yield from check_undecided(old, asked)
     if any(leftovers.values()):
-        yield messages.AbortPrepared(leftovers)
+        yield from messages.AbortPrepared(leftovers)

@@ -3,7 +3,8 @@
 A test sets `EOS_FAULT_DIR` to a folder and puts `<point>.arm` into it; the first process that reaches the point
 renames it to `<point>.reached`, writes its process id to `<point>.stopped` and waits. The test sees that file, kills
 whatever it wants to kill, or lets it go on with `<point>.go`: no clock is involved. A file that names a checkpoint
-(`<point>@3.arm`) is for that one only.
+(`<point>@3.arm`) is for that one only, and a file that also names a sink, by its `sink_key` (`<point>@3@<key>.arm`), is
+for this sink's share of the checkpoint. A point of all sinks at once, as `before-decide`, knows no sink.
 An armed file that contains the word `raise` makes the point raise instead of waiting: a task that fails once.
 
 | point | where |
@@ -67,14 +68,17 @@ class InjectedFaultError(RuntimeError):
     """Raised by a point that a test armed with `raise`."""
 
 
-def point(name: str, checkpoint_id: int | None = None) -> None:
-    """Stop here if a test asked for it. Called on the hot path once per batch at the most."""
+def point(name: str, checkpoint_id: int | None = None, sink: str = "") -> None:
+    """Stop here if a test asked for it. Called on the hot path once per batch at the most.
+
+    `sink`: the `sink_key` of the sink whose code reaches the point; empty for code that serves all sinks.
+    """
     if _FOLDER is not None:
-        _stop(Path(_FOLDER), name, checkpoint_id)
+        _stop(Path(_FOLDER), name, checkpoint_id, sink)
 
 
-def _stop(folder: Path, name: str, checkpoint_id: int | None) -> None:
-    for stem in (name, f"{name}@{checkpoint_id}"):
+def _stop(folder: Path, name: str, checkpoint_id: int | None, sink: str) -> None:
+    for stem in (name, f"{name}@{checkpoint_id}", f"{name}@{checkpoint_id}@{sink}"):
         armed, reached = folder / f"{stem}.arm", folder / f"{stem}.reached"
         try:
             raising = "raise" in armed.read_text()

@@ -9,7 +9,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Protocol, TypeVar
 
-from twophase.errors import FencedError, LostCommittableError, SinkUnavailableError
+from eos.errors import FencedError, LostCommittableError, SinkUnavailableError
 
 _log = logging.getLogger("eos.protocol")
 

@@ -33,7 +33,11 @@ def fresh_attempt(spark_attempt: int) -> int:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Scope:
-    """One run of one checkpoint: what a permit is for, and what all of its transactions share."""
+    """One attempt of one checkpoint: the unit of a permit, and the common part of its transaction ids.
+
+    Created by: the driver. Read by: `Committer.permit` and `revoke`, and by sinks that store it. `str` writes it at a
+    fixed width, and `parse` reads it. No two attempts of a checkpoint share a scope (R5).
+    """
 
     incarnation: str  # one life of a pipeline; INCARNATION_LENGTH lower-case ASCII letters and digits
     epoch: int  # generation of the coordinator; fencing only
@@ -60,7 +64,12 @@ class Scope:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TransactionId:
-    """One attempt of one task to write its share of one checkpoint into one sink."""
+    """The id of one attempt of one task to write its rows of one checkpoint into one sink.
+
+    Created by: the task, which passes it to `Sink.writer`. Read by: the sink, which prepares under it, and the driver,
+    which finds by it who prepared a transaction. `str` writes it at a fixed width, and `parse` returns None for a
+    foreign id. No two attempts share an id (R5).
+    """
 
     scope: Scope
     sink: str  # sink_key(name), so that the id has a fixed width

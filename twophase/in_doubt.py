@@ -61,7 +61,7 @@ def doubt_of(head: HeadValue, records: Mapping[int, CheckpointRecord], sink: str
     """
     transaction = prepared.transaction
     if transaction is None or transaction.scope.incarnation != head.incarnation:
-        whose = "another program's" if transaction is None else "of another life of the pipeline, or of another one"
+        whose = "another program's" if transaction is None else "of another incarnation, or of another pipeline"
         return Doubt(sink, prepared, Fate.FOREIGN, whose)
     scope = transaction.scope
     if scope.checkpoint_id <= head.completed:

@@ -8,9 +8,9 @@ superseded meanwhile is fenced by head, or by the claim.
 
 from __future__ import annotations
 
+from eos.errors import SetBackError
 from twophase import messages
-from twophase.errors import SetBackError
-from twophase.messages import Inspected, Steps
+from twophase.messages import Steps
 from twophase.news import SinkJoined
 from twophase.ownership import Ownership, check_owned
 from twophase.startup import abort_leftovers, check_nothing_beyond
@@ -25,16 +25,18 @@ def join(owned: Ownership, sink: str) -> Steps[None]:
     """
     yield from check_owned(owned)
     head, counted = owned.head, owned.away[sink]
-    inspected: Inspected = yield messages.Inspect(head.incarnation, {}, sinks=(sink,))
+    inspected = yield from messages.Inspect(head.incarnation, {}, sinks=(sink,))
     state = inspected.sinks[sink]
     check_sink(head, sink, state)
     if state.counted is not None and state.counted < counted:
         raise SetBackError.of(sink, state.counted, counted)
-    yield messages.Claim(head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, sinks=(sink,))
+    yield from messages.Claim(
+        head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, sinks=(sink,)
+    )
     owned.note_counted({sink: counted})
     yield from check_nothing_beyond(owned, (sink,))
     owned.joined(sink)
-    yield messages.Tell(SinkJoined(sink))
+    yield from messages.Tell(SinkJoined(sink))
 
 
 def settle(owned: Ownership, sink: str) -> Steps[None]:

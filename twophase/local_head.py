@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from twophase.errors import HeadFormatError
+from eos.errors import HeadFormatError
 from twophase.head import Versioned
 from twophase.local_shelf import LocalShelf, create, naming, sweep, unusable
 from wal.durable import sync_folder
@@ -72,20 +72,17 @@ class LocalHead:
         return True
 
     def shelf(self, name: str) -> LocalShelf:
-        """See HeadStore."""
         with naming(self._folder):
             make_private(self._folder / name)
             sync_folder(self._folder)
         return LocalShelf(self._folder / name)
 
     def put_record(self, name: str, content: bytes) -> None:
-        """See HeadStore."""
         if not self._records.put(name, content) and self.get_record(name) != content:
             message = f"record {self._records.path(name)} exists with another content"
             raise HeadFormatError(message, remedy="restore the checkpoint location from a backup")
 
     def get_record(self, name: str) -> bytes:
-        """See HeadStore."""
         content = self._records.get(name)
         if content is None:
             message = f"record {self._records.path(name)} is missing, and head points at it"
@@ -93,11 +90,9 @@ class LocalHead:
         return content
 
     def delete_record(self, name: str) -> None:
-        """See HeadStore."""
         self._records.delete(name)
 
     def list_records(self) -> Sequence[str]:
-        """See HeadStore."""
         return self._records.names()
 
     def describe(self) -> str:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from twophase.errors import HeadError
+from eos.errors import HeadError
 from wal.durable import sync_folder
 
 
@@ -24,11 +24,9 @@ class LocalShelf:
         self._folder = folder
 
     def put(self, name: str, content: bytes) -> bool:
-        """See Shelf."""
         return create(self.path(name), content)
 
     def get(self, name: str) -> bytes | None:
-        """See Shelf."""
         try:
             return self.path(name).read_bytes()
         except FileNotFoundError:
@@ -42,12 +40,10 @@ class LocalShelf:
             return self.path(name).exists()
 
     def delete(self, name: str) -> None:
-        """See Shelf."""
         with naming(self._folder):
             self.path(name).unlink(missing_ok=True)
 
     def names(self) -> Sequence[str]:
-        """See Shelf."""
         with naming(self._folder):
             return sorted(path.name for path in self._folder.iterdir() if not path.name.startswith("."))
 

@@ -1,19 +1,7 @@
-"""What the protocol asks for (actions) and what it is told (answers). The driver carries out one action at a time.
+"""Actions of the protocol and their answers. The driver carries out one action at a time.
 
-| action | answer |
-| --- | --- |
-| ReadHead | Seen or None |
-| Inspect | Inspected |
-| Swap | True: landed; False: refused; None: not answered |
-| PutRecord, Claim, Permit, PermitAgain, AbortPrepared, Revoke, CatchUp | None |
-| CommitBack, Prune, Sweep, Abandon, Tell, DropPlan | None |
-| Rewrite | Rewritten or Failed |
-| LoadRecord | CheckpointRecord, or the HeadFormatError that says why it cannot be read |
-| Commit | {sink: outcomes}; with `tell_refusals` also {sink: the ConnectorError that says why it cannot} |
-| ListPrepared | {sink: prepared} |
-| RunWriters, WriteAgain | Acknowledged or Failed |
-| FindLost | {sink: the committables that are lost} |
-| Discard | {sink: (rows, digest)} by each method, or None for a stateless pipeline |
+Each action names the type of its answer: `Swap` is an `Action[bool | None]`. A step of the protocol writes
+`landed = yield from messages.Swap(...)`, and the type checker knows the type of `landed`.
 
 An action that cannot be carried out raises out of the protocol, as if the process had died there: every rule holds
 for a crash between any two actions, so that nothing else needs to be thought of.
@@ -21,40 +9,43 @@ for a crash between any two actions, so that nothing else needs to be thought of
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
+from eos.errors import ConnectorError, HeadFormatError, SetBackError
 from twophase.abandoned import Abandoned
-from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.news import News
 from twophase.participants import Prepared
-from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable, SinkState, SparkState, StartingPoint
+from twophase.values import (
+    DIGEST_METHODS,
+    CheckpointRecord,
+    CommitOutcome,
+    Committable,
+    SinkState,
+    SparkState,
+    StartingPoint,
+)
+
+T = TypeVar("T")
+Answer = TypeVar("Answer", covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadHead:
-    """Read the head register."""
+class Action(Generic[Answer]):
+    """A request of the protocol to the driver. `Answer` is the type of what the driver sends back."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Generator[Action[Any], Any, Answer]:
+        """Yield this action to the driver and return its answer: `answer = yield from action`."""
+        answer: Answer = yield self
+        return answer
 
 
-@dataclass(frozen=True, slots=True)
-class Inspect:
-    """Read Spark's checkpoint and every sink, changing nothing (R2)."""
-
-    incarnation: str
-    expected: Mapping[str, tuple[Committable, ...]]  # by sink: what must have a visible witness
-    may_be_away: frozenset[str] = frozenset()  # sinks without which a start may go on (H32)
-    sinks: tuple[str, ...] | None = None  # only these; None: every sink
-
-
-@dataclass(frozen=True, slots=True)
-class Draw:
-    """Answer: random text, of the operating system's at this moment.
-
-    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
-    """
+Steps = Generator[Action[Any], Any, T]
+"""A part of the protocol: yields actions, is sent their answers, returns a T. Pure: no I/O, no clock, no randomness."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,245 +55,6 @@ class Seen:
     version: int
     head: HeadValue
     content: bytes | None = None  # as stored: a swap compares it; None: as this version of eos encodes `head`
-
-
-@dataclass(frozen=True, slots=True)
-class Swap:
-    """Swap head, if it is as expected, to this value. `point` names the moment for logs and faults."""
-
-    expected: Seen | None  # None: head was never written
-    value: HeadValue
-    point: str
-
-    @property
-    def version(self) -> int:
-        """The version that is expected; 0: head was never written."""
-        return self.expected.version if self.expected is not None else 0
-
-
-@dataclass(frozen=True, slots=True)
-class PutRecord:
-    """Store the record of a checkpoint before head points at it."""
-
-    ref: RecordRef
-    content: bytes  # see codec.encode_record
-
-
-@dataclass(frozen=True, slots=True)
-class LoadRecord:
-    """Read a record that head points at."""
-
-    ref: RecordRef
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Raise the claim rows, and delete older permits (R3)."""
-
-    incarnation: str
-    epoch: int
-    take_over: bool = False  # from another incarnation, on purpose (a reset)
-    begins: int = -1  # the count of a sink that has none yet: every checkpoint up to this one is committed everywhere
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
-    sinks: tuple[str, ...] | None = None  # only these; None: every sink
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """Put the permit of this run into every sink (R5)."""
-
-    scope: Scope
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
-    away: frozenset[str] = frozenset()  # sinks that are not asked: only their log is prepared (H32)
-
-
-@dataclass(frozen=True, slots=True)
-class RunWriters:
-    """Run the tasks that write and prepare. One Spark job."""
-
-    scope: Scope
-    direct: bool = False  # at-least-once: they commit instead of preparing
-
-
-@dataclass(frozen=True, slots=True)
-class FindLost:
-    """Ask each sink named which of these it has lost: all that it was given for the checkpoint (R7)."""
-
-    checkpoint_id: int
-    committables: Mapping[str, tuple[Committable, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class PermitAgain:
-    """Let tasks write in this scope, at these sinks, what a decided checkpoint has lost there."""
-
-    scope: Scope
-    sinks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteAgain:
-    """Read the records of a decided checkpoint again, in tasks as they were; write and prepare what is lost, and count
-    everything else. One Spark job."""
-
-    scope: Scope
-    record: CheckpointRecord
-    lost: Mapping[str, tuple[Committable, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """Have Spark divide its state into so many partitions, by a batch of this number that reads nothing."""
-
-    incarnation: str
-    checkpoint_id: int
-    state_partitions: int
-
-
-@dataclass(frozen=True, slots=True)
-class DropPlan:
-    """Take back what a rewrite that has not ended has planned: to Spark it was never asked for."""
-
-    incarnation: str
-    checkpoint_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Discard:
-    """Run a decided batch again for its state only, and return its rows and digests (R4)."""
-
-    checkpoint_id: int
-    digest_methods: tuple[int, ...]  # of the record that the answer is compared with
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """Commit these in every sink named, also where there are none (R7)."""
-
-    incarnation: str
-    checkpoint_id: int
-    committables: Mapping[str, tuple[Committable, ...]]
-    repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
-    tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
-    own: bool = False  # this driver has decided it: no sink may be past it (H33)
-    known: Mapping[str, int] = field(default_factory=dict)  # by sink: see Count
-
-
-@dataclass(frozen=True, slots=True)
-class Count:
-    """Count a checkpoint as committed in every sink named: all of these committables are (H26).
-
-    Answer: None, or the SetBackError of a sink, for the protocol to tell from what a successor has pruned.
-    """
-
-    incarnation: str
-    checkpoint_id: int
-    committables: Mapping[str, tuple[Committable, ...]]
-    known: Mapping[str, int] = field(default_factory=dict)
-    """By sink, what it has counted for certain, where that is not the checkpoint before: at-least-once lies between."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListPrepared:
-    """List what the sinks hold prepared."""
-
-    incarnation: str
-    checkpoint_id: int | None = None  # what is of this one is enough
-    sinks: tuple[str, ...] | None = None  # only these; None: every sink
-
-
-@dataclass(frozen=True, slots=True)
-class AbortPrepared:
-    """Roll these back."""
-
-    prepared: Mapping[str, tuple[Prepared, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Revoke:
-    """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
-
-    scope: Scope
-    counted: bool = False  # the checkpoint is counted as committed; else the try was aborted
-    sinks: tuple[str, ...] | None = None  # only these; None: every sink
-
-
-@dataclass(frozen=True, slots=True)
-class CatchUp:
-    """Have these sinks, if they count checkpoints, stand at this one: they lack nothing that they have not counted."""
-
-    incarnation: str
-    epoch: int
-    checkpoint_id: int
-    sinks: tuple[str, ...]
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H34)
-
-
-@dataclass(frozen=True, slots=True)
-class CommitBack:
-    """Tell the sources how far the pipeline is, for lag tools only. A failure is a warning."""
-
-    positions: Mapping[str, Mapping[str, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Prune:
-    """Delete records that head let go of, and the witnesses of checkpoints below `below` (R9)."""
-
-    incarnation: str
-    records: tuple[RecordRef, ...]
-    below: int
-
-
-@dataclass(frozen=True, slots=True)
-class Sweep:
-    """Delete the records that a driver before this one stored and head never pointed at, or no longer does."""
-
-    head: HeadValue
-
-
-@dataclass(frozen=True, slots=True)
-class Abandon:
-    """Say what a reset is about to give up. Before it does so, or a crash would give it up in silence."""
-
-    abandoned: tuple[Abandoned, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """Tell whoever watches. Changes nothing, and cannot fail."""
-
-    news: News
-
-
-Action = (
-    ReadHead
-    | Draw
-    | Inspect
-    | Swap
-    | PutRecord
-    | LoadRecord
-    | Claim
-    | Permit
-    | RunWriters
-    | FindLost
-    | PermitAgain
-    | WriteAgain
-    | Rewrite
-    | DropPlan
-    | Discard
-    | Commit
-    | Count
-    | ListPrepared
-    | AbortPrepared
-    | Revoke
-    | CatchUp
-    | CommitBack
-    | Prune
-    | Sweep
-    | Abandon
-    | Tell
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +107,233 @@ class Begin:
     permitted: bool = False  # by `Driver.permit`, before the job, in a process that has ended since
 
 
-T = TypeVar("T")
+@dataclass(frozen=True, slots=True)
+class ReadHead(Action[Seen | None]):
+    """Read the head register."""
 
-Steps = Generator[Action, Any, T]
-"""A part of the protocol: yields actions, is sent their answers, returns a T. Pure: no I/O, no clock, no randomness."""
+
+@dataclass(frozen=True, slots=True)
+class Inspect(Action[Inspected]):
+    """Read Spark's checkpoint and every sink, changing nothing (R2)."""
+
+    incarnation: str
+    expected: Mapping[str, tuple[Committable, ...]]  # by sink: what must have a visible witness
+    may_be_away: frozenset[str] = frozenset()  # sinks without which a start may go on (H32)
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
+
+
+@dataclass(frozen=True, slots=True)
+class Draw(Action[str]):
+    """Answer: random text, of the operating system's at this moment.
+
+    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Swap(Action[bool | None]):
+    """Swap head, if it is as expected, to this value. `point` names the moment for logs and faults."""
+
+    expected: Seen | None  # None: head was never written
+    value: HeadValue
+    point: str
+
+    @property
+    def version(self) -> int:
+        """The version that is expected; 0: head was never written."""
+        return self.expected.version if self.expected is not None else 0
+
+
+@dataclass(frozen=True, slots=True)
+class PutRecord(Action[None]):
+    """Store the record of a checkpoint before head points at it."""
+
+    ref: RecordRef
+    content: bytes  # see codec.encode_record
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRecord(Action[CheckpointRecord | HeadFormatError]):
+    """Read a record that head points at."""
+
+    ref: RecordRef
+
+
+@dataclass(frozen=True, slots=True)
+class Claim(Action[None]):
+    """Raise the claim rows, and delete older permits (R3)."""
+
+    incarnation: str
+    epoch: int
+    take_over: bool = False  # from another incarnation, on purpose (a reset)
+    begins: int = -1  # the count of a sink that has none yet: every checkpoint up to this one is committed everywhere
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
+
+
+@dataclass(frozen=True, slots=True)
+class Permit(Action[None]):
+    """Put the permit of this run into every sink (R5)."""
+
+    scope: Scope
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
+    away: frozenset[str] = frozenset()  # sinks that are not asked: only their log is prepared (H32)
+
+
+@dataclass(frozen=True, slots=True)
+class RunWriters(Action[Acknowledged | Failed]):
+    """Run the tasks that write and prepare. One Spark job."""
+
+    scope: Scope
+    direct: bool = False  # at-least-once: they commit instead of preparing
+
+
+@dataclass(frozen=True, slots=True)
+class FindLost(Action[Mapping[str, Sequence[Committable]]]):
+    """Ask each sink named which of these it has lost: all that it was given for the checkpoint (R7)."""
+
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PermitAgain(Action[None]):
+    """Let tasks write in this scope, at these sinks, what a decided checkpoint has lost there."""
+
+    scope: Scope
+    sinks: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteAgain(Action[Acknowledged | Failed]):
+    """Read the records of a decided checkpoint again, in tasks as they were; write and prepare what is lost, and count
+    everything else. One Spark job."""
+
+    scope: Scope
+    record: CheckpointRecord
+    lost: Mapping[str, tuple[Committable, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Action[Rewritten | Failed]):
+    """Have Spark divide its state into so many partitions, by a batch of this number that reads nothing."""
+
+    incarnation: str
+    checkpoint_id: int
+    state_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan(Action[None]):
+    """Take back what a rewrite that has not ended has planned: to Spark it was never asked for."""
+
+    incarnation: str
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Discard(Action[Sequence[Mapping[str, tuple[int, int]]] | None]):
+    """Run a decided batch again for its state only, and return its rows and digests (R4)."""
+
+    checkpoint_id: int
+    digest_methods: tuple[int, ...]  # of the record that the answer is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Action[Mapping[str, Sequence[CommitOutcome] | ConnectorError]]):
+    """Commit these in every sink named, also where there are none (R7)."""
+
+    incarnation: str
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+    repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
+    tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
+    own: bool = False  # this driver has decided it: no sink may be past it (H33)
+    known: Mapping[str, int] = field(default_factory=dict)  # by sink: see Count
+
+
+@dataclass(frozen=True, slots=True)
+class Count(Action[SetBackError | None]):
+    """Count a checkpoint as committed in every sink named: all of these committables are (H26).
+
+    Answer: None, or the SetBackError of a sink, for the protocol to tell from what a successor has pruned.
+    """
+
+    incarnation: str
+    checkpoint_id: int
+    committables: Mapping[str, tuple[Committable, ...]]
+    known: Mapping[str, int] = field(default_factory=dict)
+    """By sink, what it has counted for certain, where that is not the checkpoint before: at-least-once lies between."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPrepared(Action[Mapping[str, Sequence[Prepared]]]):
+    """List what the sinks hold prepared."""
+
+    incarnation: str
+    checkpoint_id: int | None = None  # what is of this one is enough
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
+
+
+@dataclass(frozen=True, slots=True)
+class AbortPrepared(Action[None]):
+    """Roll these back."""
+
+    prepared: Mapping[str, tuple[Prepared, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke(Action[None]):
+    """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
+
+    scope: Scope
+    counted: bool = False  # the checkpoint is counted as committed; else the try was aborted
+    sinks: tuple[str, ...] | None = None  # only these; None: every sink
+
+
+@dataclass(frozen=True, slots=True)
+class CatchUp(Action[None]):
+    """Have these sinks, if they count checkpoints, stand at this one: they lack nothing that they have not counted."""
+
+    incarnation: str
+    epoch: int
+    checkpoint_id: int
+    sinks: tuple[str, ...]
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H34)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitBack(Action[None]):
+    """Tell the sources how far the pipeline is, for lag tools only. A failure is a warning."""
+
+    positions: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Prune(Action[None]):
+    """Delete records that head let go of, and the witnesses of checkpoints below `below` (R9)."""
+
+    incarnation: str
+    records: tuple[RecordRef, ...]
+    below: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep(Action[None]):
+    """Delete the records that a driver before this one stored and head never pointed at, or no longer does."""
+
+    head: HeadValue
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon(Action[None]):
+    """Say what a reset is about to give up. Before it does so, or a crash would give it up in silence."""
+
+    abandoned: tuple[Abandoned, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tell(Action[None]):
+    """Tell whoever watches. Changes nothing, and cannot fail."""
+
+    news: News

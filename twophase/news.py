@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.ids import Scope
 from twophase.values import CheckpointRecord
 

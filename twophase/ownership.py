@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from eos.errors import FencedError, HeadUnknownError, IdentityError
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen, Steps
 from twophase.transitions import Transition
@@ -58,9 +58,9 @@ class Ownership:
     waiting: tuple[CheckpointRecord, ...] = ()  # decided before this epoch, and not committed in the sinks of `away`
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def stamped(self, head: HeadValue) -> Steps[HeadValue]:
+    def stamp(self, head: HeadValue) -> Steps[HeadValue]:
         """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
-        drawn: str = yield messages.Draw()
+        drawn = yield from messages.Draw()
         with self._lock:
             self.swaps += 1
             nonce = f"{self.session}.{self.swaps}-{drawn}"
@@ -119,21 +119,21 @@ class Ownership:
         the same value is sent again, under the same nonce, so that it lands once whichever copy arrives.
         """
         basis = self.held()
-        value = yield from self.stamped(transition.apply(basis.head))
+        value = yield from self.stamp(transition.apply(basis.head))
         silent = 0
         while silent < _ROUNDS:
-            landed = yield messages.Swap(basis, value, point)
+            landed = yield from messages.Swap(basis, value, point)
             if landed:
                 self.take(Seen(basis.version + 1, value))
                 return
             known = self.held()  # before the read: another thread may land more while it is under way
-            seen = yield messages.ReadHead()
+            seen = yield from messages.ReadHead()
             if seen is None:
                 message = f"head of pipeline {value.pipeline} has vanished while it was running"
                 raise IdentityError(message, remedy="restore the checkpoint location from a backup, or `eos reset`")
             found = value.nonces[-1] in seen.head.nonces
             if seen.head.epoch > (value if found else basis.head).epoch:
-                raise fenced(basis.head, seen.head)  # also where it landed: who came after carries it to its end
+                raise fenced_error(basis.head, seen.head)  # also where it landed: who came after carries it to its end
             if not self.continues(known, seen):
                 raise head_set_back(known.head, seen)
             if found:
@@ -144,7 +144,7 @@ class Ownership:
                 silent = 0  # others of our own go on, and they are not without end
                 basis = seen
                 self.take(seen)
-                value = yield from self.stamped(transition.apply(seen.head))
+                value = yield from self.stamp(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
         raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
 
@@ -165,7 +165,7 @@ def continues(known: Seen, seen: Seen, own: str) -> bool:
 
 def take_up(session: str, held: Held) -> Steps[Ownership]:
     """Head as another process of the same run has left it. Raises FencedError if anybody has changed it since."""
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is None or Held.of(seen) != held:
         found = seen.version if seen else 0
         message = f"fenced: head is at version {found}, the tasks wrote under version {held.version}"
@@ -178,9 +178,9 @@ def take_up(session: str, held: Held) -> Steps[Ownership]:
 def check_owned(owned: Ownership) -> Steps[None]:
     """Raise FencedError if another driver has claimed head since this one did, IdentityError if head went back."""
     known = owned.held()
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is None or seen.head.epoch > known.head.epoch:
-        raise fenced(known.head, seen.head if seen is not None else known.head)
+        raise fenced_error(known.head, seen.head if seen is not None else known.head)
     if not owned.continues(known, seen):
         raise head_set_back(known.head, seen)
 
@@ -190,12 +190,12 @@ def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
 
     Raises FencedError in that case, and HeadFormatError for one that is missing or damaged.
     """
-    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
+    record = yield from messages.LoadRecord(ref)
     if isinstance(record, CheckpointRecord):
         return record
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     if seen is not None and seen.head.epoch != owned.head.epoch:
-        raise fenced(owned.head, seen.head)
+        raise fenced_error(owned.head, seen.head)
     raise record
 
 
@@ -211,7 +211,7 @@ def head_set_back(mine: HeadValue, seen: Seen) -> IdentityError:
     return IdentityError(message, remedy=RESTORE_NEWEST)
 
 
-def fenced(mine: HeadValue, seen: HeadValue) -> FencedError:
+def fenced_error(mine: HeadValue, seen: HeadValue) -> FencedError:
     """The error of a driver that finds another epoch in head."""
     message = f"fenced: pipeline {mine.pipeline} is at epoch {seen.epoch}, this driver is epoch {mine.epoch}"
     return FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from eos.errors import HeadFormatError
 from twophase.codec import (
     NO_SPLITS,
     Part,
@@ -24,7 +25,6 @@ from twophase.codec import (
     sha256_of,
     splits_of,
 )
-from twophase.errors import HeadFormatError
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue
 from twophase.messages import Seen

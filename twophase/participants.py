@@ -14,7 +14,9 @@ from twophase.values import CommitOutcome, Committable, SinkState
 class Prepared:
     """One transaction that a sink lists as prepared.
 
-    `transaction` is None for a foreign one: reported, never touched.
+    Created by: `Committer.prepared`. Read by: recovery, the close of a checkpoint and `eos transactions`, which pass it
+    to `Committer.abort` if its checkpoint is not decided (R3, R8). `transaction` is None for a foreign transaction: it
+    is reported and never touched.
     """
 
     transaction: TransactionId | None
@@ -23,11 +25,23 @@ class Prepared:
 
 
 class Committer(Protocol):
-    """The driver-side half of a sink. One per sink and epoch; called from one thread at a time; every call may block.
+    """The driver-side half of a sink: it makes prepared rows visible, or rolls them back.
 
-    Transient errors (connection lost, lock wait timeout, deadlock) are raised as `SinkUnavailableError` by each call;
-    the driver retries a whole call by that class (R7), so that each call is idempotent. `pipeline` is the name
-    under which the sink's claim row stands.
+    Implemented by: a connector. Called by: the driver, one committer for each sink and epoch, from one thread at a
+    time.
+
+    Call order: at a start `inspect`, `commit` and `count` of what is decided, then `claim`, `prepared` and `abort` of
+    the rest. For each checkpoint `permit`, then (tasks write) `commit` and `count` once it is decided, or `prepared`
+    and `abort` if it failed; then `revoke`, and `prune` from time to time. `close` is last.
+
+    Blocking: every call may block on the service, except the properties and `permit_away`.
+
+    Raises: SinkUnavailableError for a transient error (connection lost, lock wait timeout, deadlock). The driver
+    retries the whole call by that class, so each call is idempotent. FencedError if the claim row has a higher epoch;
+    SetBackError if the sink has counted fewer checkpoints than it had.
+
+    Rule: `commit` is called only for a decided checkpoint, and until each committable has an outcome (R7). `abort` is
+    called only for a checkpoint that can never be decided (R8).
     """
 
     name: str

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from eos.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase import messages
 from twophase.acknowledged import mistake
-from twophase.checkpoint import close, filed
+from twophase.checkpoint import close, put_record_of
 from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
-from twophase.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed, Steps
+from twophase.messages import Failed, Steps
 from twophase.ownership import Ownership, load
 from twophase.startup import claim_head, recover
 from twophase.transitions import NotCommitted, Repair
@@ -76,7 +76,7 @@ def repair(
         for ref in waiting:
             yield from _commit_prepared(owned, ref, preparing, counts)
         # Nothing decided is prepared any more but in logs, which a claim leaves alone; nobody older writes after it.
-        yield messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed, counted=counts)
+        yield from messages.Claim(owned.head.incarnation, owned.head.epoch, begins=owned.head.committed, counted=counts)
         for ref in waiting:
             losses += yield from _bring_to_its_end(owned, ref)
     yield from recover(owned, retained, replace(compared, missing=()))
@@ -123,7 +123,7 @@ def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
 
 
 def _ask(number: int, committables: Mapping[str, tuple[Committable, ...]]) -> Steps[dict[str, tuple[Committable, ...]]]:
-    found: Mapping[str, Sequence[Committable]] = yield messages.FindLost(number, committables)
+    found = yield from messages.FindLost(number, committables)
     return {sink: tuple(group) for sink, group in found.items() if group}
 
 
@@ -132,12 +132,12 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     check_digest_method(loss.record)
     number = loss.record.checkpoint_id
     scope = Scope(owned.head.incarnation, owned.head.epoch, number)
-    yield messages.PermitAgain(scope, tuple(loss.lost))
-    answer: Acknowledged | Failed = yield messages.WriteAgain(scope, loss.record, loss.lost)
+    yield from messages.PermitAgain(scope, tuple(loss.lost))
+    answer = yield from messages.WriteAgain(scope, loss.record, loss.lost)
     if isinstance(answer, Failed):
         made: CheckpointRecord | ConnectorError = answer.error
     else:
-        made = mended(scope, loss, answer.committables, answer.counted)
+        made = rebuild_record(scope, loss, answer.committables, answer.counted)
     if isinstance(made, CheckpointRecord):
         again = yield from _ask(number, {sink: made.committables[sink] for sink in loss.lost})
         if again:
@@ -145,14 +145,14 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     if isinstance(made, ConnectorError):
         yield from close(owned.head, scope)  # no decision of it was ever sent
         raise made
-    put = filed(made)
-    yield put
+    put = put_record_of(made)
+    yield from put
     yield from owned.swap(Repair(made, put.ref, ref), "repair")
     yield from commit_and_count(owned, made)
     yield from close(owned.head, scope, made, counted=True)
 
 
-def mended(
+def rebuild_record(
     scope: Scope,
     loss: Loss,
     acknowledged: Mapping[str, tuple[Committable, ...]],

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, TypeVar
 
+from eos.errors import ConnectorError, HeadFormatError
 from twophase.codec import check_readable, own_fields
-from twophase.errors import ConnectorError, HeadFormatError
 from twophase.head import Shelf
 
 T = TypeVar("T", "Request", "Answer")

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from eos.errors import IdentityError, SpecError
 from twophase import messages
-from twophase.checkpoint import filed, say, show, tell
-from twophase.errors import IdentityError, SpecError
+from twophase.checkpoint import put_record_of, say, show, tell
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Failed, Inspected, Rewritten, Steps
+from twophase.messages import Failed, Rewritten, Steps
 from twophase.ownership import Ownership, check_owned
 from twophase.startup import claim_head, recover
 from twophase.transitions import Complete, Note
@@ -53,16 +53,16 @@ def rescale(
     """
     owned, compared = yield from claim_head(pipeline, sinks, session, incarnation, late=late, rescales=True)
     yield from recover(owned, retained, compared)
-    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {})
+    inspected = yield from messages.Inspect(owned.head.incarnation, {})
     before = _check_at_rest(owned.head, inspected.spark)
     number, spark = owned.head.completed + 1, inspected.spark
     if spark.newest_planned == number and spark.rescaled_to != partitions:
         _check_taken_back(spark, before, partitions)
-        yield messages.DropPlan(owned.head.incarnation, number)
+        yield from messages.DropPlan(owned.head.incarnation, number)
         return Rescaled(owned.head, before, before)
     if before == partitions:
         return Rescaled(owned.head, before, before)
-    answer: Rewritten | Failed = yield messages.Rewrite(owned.head.incarnation, number, partitions)
+    answer = yield from messages.Rewrite(owned.head.incarnation, number, partitions)
     if isinstance(answer, Failed):
         yield from _take_back(owned, number)
         raise answer.error
@@ -100,7 +100,7 @@ def _check_taken_back(spark: SparkState, before: int, partitions: int) -> None:
 def _take_back(owned: Ownership, number: int) -> Steps[None]:
     """Who has come after may be at it again: then the plan is theirs."""
     yield from check_owned(owned)
-    yield messages.DropPlan(owned.head.incarnation, number)
+    yield from messages.DropPlan(owned.head.incarnation, number)
 
 
 def _decide(
@@ -111,7 +111,7 @@ def _decide(
     number = head.completed + 1
     scope = Scope(head.incarnation, head.epoch, number, head.next_attempt(number))
     if not direct:
-        yield messages.Permit(scope, owned.counted)  # another number of slots begins here
+        yield from messages.Permit(scope, owned.counted)  # another number of slots begins here
     record = CheckpointRecord(
         scope=scope,
         ranges=dict.fromkeys(head.positions, ()),
@@ -122,8 +122,8 @@ def _decide(
         direct=direct,
         state_partitions=partitions,
     )
-    put = filed(record)
-    yield put
+    put = put_record_of(record)
+    yield from put
     if direct:
         yield from owned.swap(Note(Complete(record, put.ref), retained), "note")
         yield from tell(owned, record, before)

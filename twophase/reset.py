@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
+from eos.errors import FencedError, IdentityError
 from twophase import messages
 from twophase.abandoned import Abandoned
 from twophase.ending import end_incarnation
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
-from twophase.messages import Inspected, Seen, Steps
+from twophase.messages import Seen, Steps
 from twophase.ownership import Ownership
 from twophase.transitions import Claim, SetPositions, Transition
 from twophase.values import StartingPoint
@@ -48,7 +48,6 @@ class Reset:
     begins: Mapping[str, StartingPoint] = field(default_factory=dict)  # by source; empty: by `starting_offsets`
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See transitions.Transition."""
         born = HeadValue(head.pipeline, self.incarnation, head.epoch, head.nonces, sinks=self.sinks)
         for source, starting_point in self.begins.items():
             born = SetPositions(source, starting_point).apply(born)
@@ -148,7 +147,7 @@ def reset(
 
 def read_expected(claim: ClaimExpected) -> Steps[Seen | None]:
     """Read head. Raises IdentityError where it is not as expected: before anything is changed."""
-    seen: Seen | None = yield messages.ReadHead()
+    seen = yield from messages.ReadHead()
     claim.check(seen.head if seen is not None else None)
     return seen
 
@@ -162,13 +161,13 @@ def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *
         unborn = HeadValue(claim.pipeline, birth.incarnation, epoch=0, nonces=())
         owned = Ownership(session, 0, birth.apply(unborn))
         yield from _create_head(owned, birth.point)
-        yield messages.Inspect(birth.incarnation, {})  # creates the sinks' own tables, too
-        yield messages.Claim(birth.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
+        yield from messages.Inspect(birth.incarnation, {})  # creates the sinks' own tables, too
+        yield from messages.Claim(birth.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
         return Begun(owned.head, None, ())
     owned = Ownership(session, seen.version, seen.head, content=seen.content)
     yield from owned.swap(claim, "claim")
     old = owned.head
-    inspected: Inspected = yield messages.Inspect(old.incarnation, {})  # creates the sinks' own tables, too
+    inspected = yield from messages.Inspect(old.incarnation, {})  # creates the sinks' own tables, too
     abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)
     yield from owned.swap(birth, birth.point)
     yield from _claim_sinks(owned, old)
@@ -177,18 +176,18 @@ def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *
 
 def _claim_sinks(owned: Ownership, old: HeadValue) -> Steps[None]:
     """Claim the sinks for the new incarnation, then delete the witnesses and records of the old one."""
-    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
+    yield from messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
     # No process needs a record or a witness of the old incarnation now: its drivers are fenced, its head is gone.
-    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
-    yield messages.Sweep(owned.head)
+    yield from messages.Prune(old.incarnation, old.records, below=old.completed + 1)
+    yield from messages.Sweep(owned.head)
 
 
 def _create_head(owned: Ownership, point: str) -> Steps[None]:
     """Write the first head of this location. Raises FencedError if another driver has written one."""
-    value = yield from owned.stamped(replace(owned.head, epoch=1))
-    landed = yield messages.Swap(owned.expected(), value, point)
+    value = yield from owned.stamp(replace(owned.head, epoch=1))
+    landed = yield from messages.Swap(owned.expected(), value, point)
     if not landed:
-        seen: Seen | None = yield messages.ReadHead()
+        seen = yield from messages.ReadHead()
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, and give the command again")

@@ -23,7 +23,6 @@ class NoRestart:
     """`none`: the first failure is the last."""
 
     def next_delay_s(self, now_s: float, random: float) -> float | None:
-        """See RestartStrategy."""
         return None
 
 
@@ -36,7 +35,6 @@ class FixedDelay:
     used: int = field(default=0, init=False)
 
     def next_delay_s(self, now_s: float, random: float) -> float | None:
-        """See RestartStrategy."""
         self.used += 1
         return self.delay_s if self.used <= self.attempts else None
 
@@ -51,7 +49,6 @@ class FailureRate:
     failures_s: list[float] = field(default_factory=list, init=False)  # the newest, in order
 
     def next_delay_s(self, now_s: float, random: float) -> float | None:
-        """See RestartStrategy."""
         self.failures_s = [*(each for each in self.failures_s if now_s - each < self.interval_s), now_s]
         return self.delay_s if len(self.failures_s) <= self.max_failures else None
 
@@ -70,7 +67,6 @@ class ExponentialDelay:
     last_failure_s: float | None = field(default=None, init=False)
 
     def next_delay_s(self, now_s: float, random: float) -> float | None:
-        """See RestartStrategy."""
         if self.last_failure_s is not None and now_s - self.last_failure_s >= self.reset_after_s:
             self.used = 0
         self.last_failure_s = now_s

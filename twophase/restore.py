@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from eos.errors import IdentityError
 from twophase import messages
-from twophase.checkpoint import filed
-from twophase.errors import IdentityError
+from twophase.checkpoint import put_record_of
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
-from twophase.messages import Inspected, Steps
+from twophase.messages import Steps
 from twophase.reset import Begun, ClaimExpected, begin, read_expected
 from twophase.transitions import SetPositions
 from twophase.values import CheckpointRecord, SinkState, StartingPoint
@@ -48,7 +48,6 @@ class Restore:
     ended: str | None
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         seed = self.seed
         born = HeadValue(
             head.pipeline,
@@ -99,13 +98,13 @@ def restore(
     claim = ClaimExpected(pipeline, expected, with_positions=True)
     seen = yield from read_expected(claim)
     head = seen.head if seen is not None else None
-    inspected: Inspected = yield messages.Inspect(head.incarnation if head else incarnation, {})
+    inspected = yield from messages.Inspect(head.incarnation if head else incarnation, {})
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
         raise of_another_life(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
-    put = filed(record) if record is not None else None
+    put = put_record_of(record) if record is not None else None
     if put is not None:
-        yield put
+        yield from put
     ref, ended = put.ref if put is not None else None, head.incarnation if head is not None else None
     birth = Restore(incarnation, tuple(sinks), seed, ref, ended)
     return (yield from begin(seen, claim, birth, session, abandon_lost=False))
@@ -113,7 +112,7 @@ def restore(
 
 def look(incarnation: str) -> Steps[Mapping[str, SinkState]]:
     """How the sinks stand to a life."""
-    inspected: Inspected = yield messages.Inspect(incarnation, {})
+    inspected = yield from messages.Inspect(incarnation, {})
     return inspected.sinks
 
 
@@ -135,7 +134,7 @@ def foreign_claims(head: HeadValue | None, sinks: Mapping[str, SinkState]) -> di
 def of_another_life(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
     """The error for sinks that `foreign_claims` has found."""
     listed = ", ".join(f"{name} (incarnation {incarnation})" for name, incarnation in foreign.items())
-    message = f"another life of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"
+    message = f"another incarnation of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"
     return IdentityError(
         message,
         remedy="if its location is lost, or it is stopped for good, take its sinks over with --take-over; for a copy "

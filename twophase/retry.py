@@ -1,4 +1,4 @@
-"""Every retry policy of the framework, and the only use of tenacity. A policy names the error class that it retries."""
+"""Every retry policy of the framework, and the only use of tenacity. A policy names the errors that it retries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,44 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 
 _log = logging.getLogger("eos.retry")
 
 T = TypeVar("T")
+
+
+def retrying(
+    *errors: type[Exception],
+    deadline_s: float,
+    wait_s: float,
+    max_wait_s: float | None = None,
+    over: Event | None = None,
+    report: Callable[[int, BaseException | None], None] = lambda attempts, error: None,
+) -> Retrying:
+    """Return a policy: `retrying(E, deadline_s=5, wait_s=0.1)(action)` runs `action` again after each E.
+
+    The call blocks. It raises the last error after `deadline_s` or once `over` is set, and any other error at once.
+    `report` is called before each pause. The first pause is `wait_s`; the pauses double up to `max_wait_s`, or stay the
+    same without it.
+    """
+    over = over if over is not None else Event()
+
+    def before_sleep(state: RetryCallState) -> None:
+        report(state.attempt_number, state.outcome.exception() if state.outcome is not None else None)
+
+    return Retrying(
+        retry=retry_if_exception_type(errors),
+        wait=wait_exponential_jitter(
+            multiplier=wait_s,
+            max=max_wait_s if max_wait_s is not None else wait_s,
+            jitter=wait_s if max_wait_s is not None else 0.0,
+        ),
+        stop=stop_after_delay(deadline_s) | stop_when_event_set(over),
+        sleep=sleep_using_event(over),
+        before_sleep=before_sleep,
+        reraise=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +73,19 @@ class Patience:
         Raises the last SinkUnavailableError after `deadline_s`, or once it is `over`; any other error at once.
         """
 
-        def report(state: RetryCallState) -> None:
-            error = state.outcome.exception() if state.outcome is not None else None
+        def report(attempts: int, error: BaseException | None) -> None:
+            del attempts
             _log.warning("%s: %s; trying again", what, getattr(error, "message", error))
 
-        retrying = Retrying(
-            retry=retry_if_exception_type(SinkUnavailableError),
-            wait=wait_exponential_jitter(multiplier=self.first_wait_s, max=self.max_wait_s, jitter=self.first_wait_s),
-            stop=stop_after_delay(self.deadline_s) | stop_when_event_set(self.over),
-            sleep=sleep_using_event(self.over),
-            before_sleep=report,
-            reraise=True,
+        policy = retrying(
+            SinkUnavailableError,
+            deadline_s=self.deadline_s,
+            wait_s=self.first_wait_s,
+            max_wait_s=self.max_wait_s,
+            over=self.over,
+            report=report,
         )
-        return retrying(action)
+        return policy(action)
 
     def wait_s(self, repeated: int) -> float | None:
         """How long to wait before the commit that was answered "retry later" `repeated` times; None: give up."""

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from eos.errors import HeadFormatError, IdentityError, SetBackError
 from twophase import messages
-from twophase.errors import HeadFormatError, IdentityError, SetBackError
 from twophase.head_value import HeadValue
-from twophase.messages import Inspected, Steps
+from twophase.messages import Steps
 from twophase.participants import Prepared
 from twophase.values import CheckpointRecord, Committable, SinkState
 
@@ -32,7 +32,7 @@ def read_record(head: HeadValue, checkpoint_id: int) -> Steps[CheckpointRecord |
     ref = head.record_of(checkpoint_id)
     if ref is None:
         return None
-    record: CheckpointRecord | HeadFormatError = yield messages.LoadRecord(ref)
+    record = yield from messages.LoadRecord(ref)
     if isinstance(record, HeadFormatError):
         raise record
     return record
@@ -156,8 +156,8 @@ def _check_held(head: HeadValue, behind: Mapping[str, int], missing: Sequence[Ch
     for record in missing:
         for name, group in record.committables.items():
             asked[name] += tuple(each for each in group if each.rows)
-    inspected: Inspected = yield messages.Inspect(head.incarnation, asked)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation)
+    inspected = yield from messages.Inspect(head.incarnation, asked)
+    listed = yield from messages.ListPrepared(head.incarnation)
     for name in behind:
         held = {each.transaction for each in listed[name]}
         gone = [each for each in inspected.sinks[name].missing if each not in held]

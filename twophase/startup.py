@@ -9,20 +9,19 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from twophase import messages
-from twophase.commits import commit_and_count
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     FencedError,
     HeadFormatError,
     HeadUnknownError,
     IdentityError,
 )
+from twophase import messages
+from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue
-from twophase.messages import Inspected, Seen, Steps
+from twophase.messages import Seen, Steps
 from twophase.news import CommittedUpTo, SinkAway
-from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced, head_set_back, load
-from twophase.participants import Prepared
+from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced_error, head_set_back, load
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, known_by, read_counting_records
 from twophase.transitions import Claim, Committed
 from twophase.values import CheckpointRecord, Committable
@@ -85,19 +84,19 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     yield from _commit_decided(owned)
     head, newest = owned.head, compared.newest
     claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
-    yield replace(claim, sinks=owned.present)
+    yield from replace(claim, sinks=owned.present)
     owned.note_counted(compared.counted)
     yield from abort_leftovers(head, owned.present)
     yield from check_nothing_beyond(owned, owned.present)
     if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
-        yield messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
+        yield from messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
-    yield messages.Sweep(owned.head)
+    yield from messages.Sweep(owned.head)
     for name, error in compared.away.items():
-        yield messages.Tell(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
-    yield messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
+        yield from messages.Tell(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
+    yield from messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
 
 def _uncounted(head: HeadValue, newest: CheckpointRecord) -> tuple[str, ...]:
@@ -125,7 +124,7 @@ def claim_head(
     """
     claims = 0  # a nonce is used once: an earlier claim that landed late must not pass for this one
     for _ in range(_ROUNDS):
-        seen: Seen | None = yield messages.ReadHead()
+        seen = yield from messages.ReadHead()
         head = seen.head if seen is not None else None
         if follows is not None and seen is not None:
             _check_follows(follows, seen, session)
@@ -133,16 +132,16 @@ def claim_head(
             kind = {"rescales": rescales, "repairs": repairs}
             compared = yield from _compare(pipeline, sinks, head, incarnation, late, known or {}, **kind)
         except (IdentityError, HeadFormatError):
-            again: Seen | None = yield messages.ReadHead()
+            again = yield from messages.ReadHead()
             if again == seen:
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
         basis = seen or Seen(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
-        value = yield from owned.stamped(Claim(tuple(sinks), compared.direct).apply(owned.head))
+        value = yield from owned.stamp(Claim(tuple(sinks), compared.direct).apply(owned.head))
         claims = owned.swaps
-        if not (yield messages.Swap(owned.expected(), value, "claim")):
-            landed: Seen | None = yield messages.ReadHead()
+        if not (yield from messages.Swap(owned.expected(), value, "claim")):
+            landed = yield from messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
         owned.take(Seen(owned.version + 1, value))
@@ -161,7 +160,7 @@ def _check_follows(mine: Seen, seen: Seen, session: str) -> None:
     run = f"{session.rpartition('.')[0]}."
     if seen.head.epoch > mine.head.epoch:
         if not any(nonce.startswith(run) for nonce in seen.head.nonces[-1:]):
-            raise fenced(mine.head, seen.head)
+            raise fenced_error(mine.head, seen.head)
     elif seen.head.epoch < mine.head.epoch or not continues(mine, seen, run):
         raise head_set_back(mine.head, seen)
 
@@ -181,7 +180,7 @@ def _compare(
     newest = records[0] if head and records and records[0].checkpoint_id == head.completed else None
     expected = {sink: _newest_rows(records, head, sink) if head else () for sink in sinks}
     absent = frozenset(name for name in sinks if _may_be_away(head, newest, name, known))
-    inspected: Inspected = yield messages.Inspect(head.incarnation if head else newborn, expected, absent)
+    inspected = yield from messages.Inspect(head.incarnation if head else newborn, expected, absent)
     away = inspected.away
     verify(pipeline, head, newest, inspected.spark, inspected.sinks, late, rescales=rescales, away=away.keys())
     if head is None:
@@ -224,7 +223,7 @@ def check_nothing_beyond(owned: Ownership, sinks: tuple[str, ...] | None) -> Ste
     Where head was set back, a driver that lives may have committed a decision that head lacks, after the first look.
     Raises FencedError where the rows are a successor's.
     """
-    inspected: Inspected = yield messages.Inspect(owned.head.incarnation, {}, sinks=sinks)
+    inspected = yield from messages.Inspect(owned.head.incarnation, {}, sinks=sinks)
     for name, sink in inspected.sinks.items():
         try:
             check_not_beyond(owned.head, name, sink)
@@ -271,7 +270,7 @@ def abort_leftovers(head: HeadValue, sinks: tuple[str, ...] | None, *, runs: boo
 
     `sinks`: only these; None: every sink. `runs`: this driver itself may have prepared something already.
     """
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, sinks=sinks)
+    listed = yield from messages.ListPrepared(head.incarnation, sinks=sinks)
     epochs = [(p.transaction.scope.epoch, p) for group in listed.values() for p in group if p.transaction]
     newer = [p for epoch, p in epochs if epoch > head.epoch]
     twins = [p for epoch, p in epochs if epoch == head.epoch and not runs]
@@ -292,4 +291,4 @@ def abort_leftovers(head: HeadValue, sinks: tuple[str, ...] | None, *, runs: boo
     }
     yield from check_undecided(head, leftovers)
     if any(leftovers.values()):
-        yield messages.AbortPrepared(leftovers)
+        yield from messages.AbortPrepared(leftovers)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eos.errors import HeadFormatError
 from twophase.codec import decode_record
-from twophase.errors import HeadFormatError
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.messages import Seen

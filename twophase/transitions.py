@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from twophase.errors import IdentityError, PermitRevokedError
+from eos.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
@@ -32,7 +32,6 @@ class Claim:
     would let go of the newest record that sinks have counted (H34)."""
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         sinks = head.sinks if self.sinks is None else self.sinks
         records = tuple(replace(each, direct=each.direct or each.checkpoint_id in self.direct) for each in head.records)
         next_epoch = replace(head, epoch=head.epoch + 1, sinks=sinks, records=records)
@@ -66,10 +65,9 @@ class SetQuery:
     query_id: str
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         if head.query_id not in (None, self.query_id):
             message = f"head belongs to Spark query {head.query_id}, this is {self.query_id}"
-            raise IdentityError(message, remedy="`eos reset` starts the pipeline anew on purpose")
+            raise IdentityError(message, remedy="`eos reset` restarts the pipeline on purpose")
         return replace(head, query_id=self.query_id)
 
 
@@ -123,7 +121,6 @@ class Repair:
     instead_of: RecordRef
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         scope = self.record.scope
         number = scope.checkpoint_id
         if (scope.incarnation, scope.epoch) != (head.incarnation, head.epoch):
@@ -145,7 +142,6 @@ class NotCommitted:
     checkpoint_id: int  # the newest one that every sink still counts
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         return replace(head, committed=min(head.committed, self.checkpoint_id))
 
 
@@ -157,7 +153,6 @@ class Abort:
     attempt: int
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         if head.completed >= self.checkpoint_id:
             message = f"checkpoint {self.checkpoint_id} is completed: it can only be committed, not aborted"
             raise IdentityError(message)
@@ -199,7 +194,6 @@ class Note:
     retained: int
 
     def apply(self, head: HeadValue) -> HeadValue:
-        """See Transition."""
         return Committed(self.complete.record.checkpoint_id, self.retained).apply(self.complete.apply(head))
 
 

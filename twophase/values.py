@@ -28,7 +28,11 @@ UNNAMED_METHODS: Final = (1, 2)
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of one split that belong to a checkpoint: half-open, `[start, end)`."""
+    """The records of one split that belong to a checkpoint: half-open, `[start, end)`.
+
+    Created by: Spark's planner process, from the last checkpoint's end and the source's `Horizon`. Read by: the methods
+    of `Source`. Ranges of a split continue where the last checkpoint's ended (R6).
+    """
 
     split: str
     start: int
@@ -37,7 +41,11 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """Where splits of a source begin, and which topics they are of (R6)."""
+    """The first positions of the splits of a source, and the identities of their topics.
+
+    Created by: `Source.starting_point` and `Source.horizon`. Read by: the same methods at later starts, as `known`: it
+    is stored once, so each split is resolved once in the lifetime of an incarnation (R6).
+    """
 
     positions: Positions = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)  # topic -> id, another one once it is made again
@@ -45,7 +53,12 @@ class StartingPoint:
 
 @dataclass(frozen=True, slots=True)
 class Committable:
-    """All that any process needs to commit or abort what one writer prepared. Plain data, never a live object."""
+    """The facts that any process needs to commit or abort the rows of one writer. Plain data, never a live object.
+
+    Created by: `Writer.prepare` and `DirectWriter.commit`, in a task. Read by: `Committer.commit`, `count` and
+    `inspect`, in this driver or a later one: it is stored with the decision (R6). `data` is for the sink only, for
+    example the name of a segment, and holds no secret.
+    """
 
     transaction: TransactionId
     rows: int
@@ -71,7 +84,11 @@ def origin(committable: Committable) -> TransactionId:
 
 
 class CommitOutcome(Enum):
-    """The four ends of a commit (R7). There is no fifth: an unknown outcome is looked up until it is one of these."""
+    """The four outcomes of a commit. There is no fifth: an unknown outcome is looked up until it is one of these (R7).
+
+    Created by: `Committer.commit`, one for each committable. Read by: the driver. RETRY_LATER makes it call `commit`
+    once more after a pause; LOST ends the pipeline with LostCommittableError.
+    """
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already committed"
@@ -81,7 +98,11 @@ class CommitOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SinkState:
-    """What a start reads from one sink before it changes anything (R2)."""
+    """The state of one sink, as a start reads it before it changes anything.
+
+    Created by: `Committer.inspect`. Read by: recovery, which compares it with head and Spark's checkpoint, and refuses
+    to start where they contradict each other (R2).
+    """
 
     claim_incarnation: str | None = None  # None: no claim row yet, the sink is new to this pipeline
     claim_epoch: int = 0

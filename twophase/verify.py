@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from twophase.errors import HeadFormatError, IdentityError
+from eos.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
 from twophase.version import installed_version
 
-_RESET = "`eos reset` starts the pipeline anew on purpose (and says what will be written twice)"
+_RESET = "`eos reset` restarts the pipeline on purpose, and reports what will be written twice"
 WITHOUT_SPARK = (
     "restore it from a backup, or begin from a savepoint (`eos run --from-savepoint`); without either `eos reset --to "
-    "completed` goes on where head is, but for state, which begins anew"
+    "completed` continues at head's positions, with empty state"
 )
 _RESTORE = "restore the checkpoint location and the sink to the same moment, or use `eos reset`"
 
@@ -77,7 +77,7 @@ def _check_unclaimed(pipeline: str, sinks: Mapping[str, SinkState]) -> None:
     for name, sink in sinks.items():
         if sink.claim_incarnation is not None:
             message = (
-                f"sink {name} belongs to another life of pipeline {pipeline!r} (incarnation {sink.claim_incarnation}, "
+                f"sink {name} belongs to another incarnation of pipeline {pipeline!r} ({sink.claim_incarnation}, "
                 f"epoch {sink.claim_epoch}), whose checkpoint location is not this one"
             )
             raise IdentityError(
@@ -139,8 +139,8 @@ def _check_removed(head: HeadValue, spark: SparkState, sinks: Collection[str]) -
         return
     raise IdentityError(
         message,
-        remedy="put the sink back and run once to the end (`eos run --until-caught-up`), or end this life of the "
-        "pipeline with `eos reset`, which names what stays behind",
+        remedy="put the sink back and run once to the end (`eos run --until-caught-up`), or end this "
+        "incarnation of the pipeline with `eos reset`, which names what stays behind",
     )
 
 
@@ -188,9 +188,7 @@ def check_sink(head: HeadValue, name: str, sink: SinkState, *, joins: bool = Fal
             f"sink {name} is new to this pipeline: what was written up to checkpoint {head.completed} is not in it, "
             "and would never be"
         )
-        remedy = (
-            "begin a new life with it, from offsets of your choice, by `eos reset --to`; or give it its own pipeline"
-        )
+        remedy = "begin a new incarnation with it at offsets of your choice: `eos reset --to`; or use another pipeline"
         raise IdentityError(message, remedy=remedy)
     if sink.claim_incarnation is None and head.completed >= 0:
         message = f"sink {name} knows nothing of this pipeline, which has completed checkpoint {head.completed}"

@@ -5,5 +5,5 @@ with `address`, `client`, `refusals`, `upload` and `remote`), `segment` (rows in
 `private` are what files owe to a power cut and to other users, `filesystem` refuses the places that would break the
 promises, `testing` breaks them on purpose.
 
-This package knows nothing of checkpoints, sinks or Spark, and imports nothing of the project.
+This package knows nothing of checkpoints, sinks or Spark, and imports of the project only `eos.errors`.
 """

@@ -19,9 +19,7 @@ WalError
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from wal.bounded import bounded
+from eos.errors import EosError
 
 __all__ = [
     "NetworkFilesystemError",
@@ -30,7 +28,6 @@ __all__ = [
     "ObjectMissingError",
     "ObjectNameError",
     "ObjectOptionsError",
-    "RemediedError",
     "SegmentDamagedError",
     "SegmentError",
     "SegmentFormatError",
@@ -41,34 +38,7 @@ __all__ = [
 ]
 
 
-class RemediedError(Exception):
-    """The root of every error of the framework. `remedy` is one sentence: what to do. It is printed under the message.
-
-    `retriable`: whether trying again may help; each tree says what is tried.
-
-    Invariant: both are bounded. An error may quote a record; logs, the history and the page read what is here.
-    """
-
-    retriable: ClassVar[bool] = False
-
-    def __init__(self, message: str, *, remedy: str = "") -> None:
-        self.message = bounded(message)
-        self.remedy = bounded(remedy)
-        super().__init__(self.message)
-
-    def __str__(self) -> str:
-        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.remedy)
-
-
-def _rebuild(kind: type[RemediedError], message: str, remedy: str) -> RemediedError:
-    """Errors cross process borders by pickle; the default would lose the keyword."""
-    return kind(message, remedy=remedy)
-
-
-class WalError(RemediedError):
+class WalError(EosError):
     """Root of the tree."""
 
 

@@ -1,18 +1,112 @@
-"""A Storage in a folder of a local disk: written aside, synced, linked into place, and the folder synced."""
+"""A Storage in a folder of a local disk: written aside, synced, linked into place, and the folder synced.
+
+`Files` has the few calls to the operating system that this takes, so that a test can stand in for the disk.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, Protocol
 
+from wal.durable import sync_folder
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
-from wal.files import File, Files, OsFiles
 from wal.filesystem import refuse_network_filesystem
+from wal.private import make_durable
 from wal.storage import check_name, in_folder
+
+_BUFFER_BYTES: Final = 1024 * 1024
+
+
+class File(Protocol):
+    """An open file that is being written."""
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """Append."""
+
+    def sync(self) -> None:
+        """Return when every byte so far would survive a power cut."""
+
+    def close(self) -> None:
+        """Let go of it. Idempotent; promises nothing about the bytes."""
+
+
+class Files(Protocol):
+    """POSIX as far as it is needed here. Every call may raise OSError."""
+
+    def make_folder(self, path: Path) -> None:
+        """Create a folder and its parents. Its path survives a power cut, whoever created it. Idempotent."""
+
+    def create(self, path: Path) -> File:
+        """Create a file that must not exist."""
+
+    def open(self, path: Path) -> BinaryIO:
+        """Open for reading."""
+
+    def link(self, source: Path, target: Path) -> None:
+        """Give a file a second name, which must be free: atomic, and never over another file (a rename would be)."""
+
+    def unlink(self, path: Path) -> None:
+        """Take a name away."""
+
+    def sync_folder(self, path: Path) -> None:
+        """Return when every name given and taken so far would survive a power cut."""
+
+    def list(self, path: Path) -> Sequence[str]:
+        """Names of what lies in a folder and is no folder."""
+
+
+class _OsFile:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("xb", buffering=_BUFFER_BYTES)
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        return self._file.write(data)
+
+    def sync(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class OsFiles:
+    """The real thing. See Files."""
+
+    def make_folder(self, path: Path) -> None:
+        """See Files."""
+        make_durable(path)
+
+    def create(self, path: Path) -> File:
+        """See Files."""
+        return _OsFile(path)
+
+    def open(self, path: Path) -> BinaryIO:
+        """See Files."""
+        return path.open("rb")
+
+    def link(self, source: Path, target: Path) -> None:
+        """See Files."""
+        os.link(source, target)
+
+    def unlink(self, path: Path) -> None:
+        """See Files."""
+        path.unlink()
+
+    def sync_folder(self, path: Path) -> None:
+        """See Files."""
+        sync_folder(path)
+
+    def list(self, path: Path) -> Sequence[str]:
+        """See Files."""
+        with os.scandir(path) as entries:
+            return [entry.name for entry in entries if not entry.is_dir()]
+
 
 # A leading dot is no object's name, so that what is unfinished can never be taken for an object.
 _UNFINISHED: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{8}\.unfinished")
@@ -29,7 +123,6 @@ class LocalStorage:
         self._files = files or OsFiles()
 
     def prepare(self, folder: str) -> None:
-        """See Storage."""
         path = self._folder / check_name(folder)
         try:
             self._files.make_folder(path)
@@ -37,7 +130,6 @@ class LocalStorage:
             raise _failed("make", path, error) from error
 
     def create(self, name: str) -> LocalWriter:
-        """See Storage."""
         path = self._folder / check_name(name)
         partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.unfinished")
         try:
@@ -50,7 +142,6 @@ class LocalStorage:
             raise _failed("begin", path, error) from error
 
     def open(self, name: str) -> BinaryIO:
-        """See Storage."""
         path = self._folder / check_name(name)
         try:
             return self._files.open(path)
@@ -61,15 +152,12 @@ class LocalStorage:
             raise _failed("read", path, error) from error
 
     def delete(self, name: str) -> None:
-        """See Storage."""
         self._remove(self._folder / check_name(name))
 
     def names(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         return sorted(in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith("."))
 
     def unfinished(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         found = map(_UNFINISHED.fullmatch, self._list(folder))
         return sorted({in_folder(folder, match["name"]) for match in found if match})
 
@@ -108,7 +196,7 @@ class LocalStorage:
 
 
 class LocalWriter:
-    """See ObjectWriter."""
+    """An object that is written to a local file."""
 
     def __init__(self, files: Files, partial: Path, target: Path) -> None:
         self._files = files
@@ -117,7 +205,6 @@ class LocalWriter:
         self._file: File | None = files.create(partial)
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """See ObjectWriter."""
         try:
             return self._open_file().write(data)
         except OSError as error:
@@ -142,7 +229,6 @@ class LocalWriter:
         self.discard()
 
     def discard(self) -> None:
-        """See ObjectWriter."""
         file, self._file = self._file, None
         if file is None:
             return

@@ -27,22 +27,116 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Collection, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from wal.address import ObjectAddress
-from wal.client import connect
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
 from wal.refusals import Failure, failed, status_of
-from wal.remote import PIECE_BYTES, RemoteFile
+from wal.remote import PIECE_BYTES, RemoteFile, no_room
 from wal.storage import check_name, in_folder
-from wal.upload import ObjectUpload
 
 if TYPE_CHECKING:
-    from obstore.store import ObjectStore
+    from obstore.store import AzureConfig, ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
+
+_RETRIES: Final[RetryConfig] = {
+    "max_retries": 5,
+    "retry_timeout": timedelta(seconds=30),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
+}
+"""Of obstore's own: for a connection that cannot be made or is cut, and for the answers 408, 429 and from 500 on.
+Nobody tries again beside it: a longer outage is an error, and who asked decides."""
+
+_OF_CLIENT: Final = ("allow_http", "root_certificate")
+
+
+def connect(address: ObjectAddress, timeout_s: float) -> ObjectStore:
+    """A client of the store below the prefix. Sends nothing. Raises what `refusals.Failure` names.
+
+    Everything that says where the store is, is given, so that nothing of it is taken from the environment.
+
+    Args:
+        timeout_s: of one request, from connecting to its last byte.
+    """
+    options = {name: value for name, value in address.options if name not in (*_OF_CLIENT, "endpoint")}
+    given = {name: value for name, value in address.options if name in _OF_CLIENT}
+    client = cast("ClientConfig", {"timeout": timedelta(seconds=timeout_s), "allow_http": "false", **given})
+    at = address.endpoint
+    if address.scheme == "s3":
+        options |= {"region": address.region, "endpoint": at, "aws_endpoint_url_s3": at, "conditional_put": "etag"}
+        options["disable_bulk_delete"] = "true"  # not every store knows it
+        s3 = cast("S3Config", options)
+        return S3Store(address.bucket, prefix=address.prefix, config=s3, client_options=client, retry_config=_RETRIES)
+    if address.scheme == "gs":
+        gs = cast("GCSConfig", options | {"base_url": at})
+        return GCSStore(address.bucket, prefix=address.prefix, config=gs, client_options=client, retry_config=_RETRIES)
+    az = cast("AzureConfig", options | {"endpoint": at, "use_emulator": "false"})
+    return AzureStore(address.bucket, prefix=address.prefix, config=az, client_options=client, retry_config=_RETRIES)
+
+
+class ObjectUpload:
+    """See ObjectWriter. Its file has no name, and goes with the process."""
+
+    def __init__(self, place: str, put: Callable[[BinaryIO], None], max_bytes: int) -> None:
+        """
+        Args:
+            place: what the object is called in errors.
+            put: sends all of a file. Raises what ObjectWriter.publish raises.
+            max_bytes: that one request may have.
+        """
+        self._place = place
+        self._put = put
+        self._left = max_bytes
+        self._file: BinaryIO | None = None
+        try:
+            self._file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
+        except OSError as error:
+            raise no_room("make", error) from error
+
+    def write(self, data: bytes | memoryview, /) -> int:
+        """See ObjectWriter. Raises StorageRefusedError for more than one object may hold."""
+        file = self._open_file()
+        self._left -= len(data)
+        if self._left < 0:
+            message = f"{self._place} becomes larger than an object store takes in one request"
+            raise StorageRefusedError(
+                message, remedy="let a checkpoint have fewer records, or more tasks (partitions) share them"
+            )
+        try:
+            return file.write(data)
+        except OSError as error:
+            raise no_room("write to", error) from error
+
+    def publish(self) -> None:
+        """See ObjectWriter. One request, and more where its answer says too little."""
+        file = self._open_file()
+        try:
+            file.flush()
+        except OSError as error:
+            raise no_room("write to", error) from error
+        self._put(file)
+        self.discard()
+
+    def discard(self) -> None:
+        """See ObjectWriter."""
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # what could not be written, nobody wants
+                file.close()
+
+    def _open_file(self) -> BinaryIO:
+        if self._file is None:
+            message = f"{self._place} is no longer being written"
+            raise StorageError(message)
+        return self._file
+
 
 MAX_BYTES: Final = 4 * 1024**3
 """Of one object. S3 takes 5 GiB in one request, Azure 5000 MiB."""
@@ -97,7 +191,6 @@ class ObjectStorage:
         return cast("BinaryIO", RemoteFile(place, size, first, fetch, stream))
 
     def delete(self, name: str) -> None:
-        """See Storage."""
         try:
             obstore.delete(self._store, check_name(name))
         except FileNotFoundError:
@@ -106,7 +199,6 @@ class ObjectStorage:
             raise failed(f"delete {self._place(name)}", error) from error
 
     def names(self, folder: str = "") -> Sequence[str]:
-        """See Storage."""
         start = in_folder(folder, "")
         try:
             found = obstore.list_with_delimiter(self._store, start)

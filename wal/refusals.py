@@ -63,7 +63,7 @@ def _remedy(text: str, status: int | None, code: str) -> str:
     if code == "RequestTimeTooSkewed":
         return "set this machine's clock right: signatures carry the time"
     if status in (401, 403):
-        return "give credentials of somebody who may put, get, list and delete objects below that prefix"
+        return "give credentials that allow put, get, list and delete below that prefix"
     if status == 404:
         return "create the bucket, or correct its name or the endpoint"
     if status in (301, 307) or "redirect" in text:

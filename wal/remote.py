@@ -43,21 +43,17 @@ class RemoteFile(io.RawIOBase):
         self._position = 0
 
     def readable(self) -> bool:
-        """Yes."""
         return True
 
     def seekable(self) -> bool:
-        """Yes."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
-        """See IOBase."""
         base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
         self._position = max(0, base + offset)
         return self._position
 
     def tell(self) -> int:
-        """See IOBase."""
         return self._position
 
     def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]

@@ -60,7 +60,6 @@ class SimulatedFiles:
         """Folders are always there and durable."""
 
     def create(self, path: Path) -> _SimulatedFile:
-        """See Files."""
         self._arrive()
         if path in self._names:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
@@ -68,31 +67,26 @@ class SimulatedFiles:
         return _SimulatedFile(self, self._names[path])
 
     def open(self, path: Path) -> BinaryIO:
-        """See Files."""
         self._arrive()
         return io.BytesIO(bytes(self._find(path).data))
 
     def link(self, source: Path, target: Path) -> None:
-        """See Files."""
         self._arrive()
         if target in self._names:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         self._names[target] = self._find(source)
 
     def unlink(self, path: Path) -> None:
-        """See Files."""
         self._arrive()
         self._find(path)
         del self._names[path]
 
     def sync_folder(self, path: Path) -> None:
-        """See Files."""
         self._arrive()
         self._durable = {name: inode for name, inode in self._durable.items() if name.parent != path}
         self._durable |= {name: inode for name, inode in self._names.items() if name.parent == path}
 
     def list(self, path: Path) -> Sequence[str]:
-        """See Files."""
         self._arrive()
         return [name.name for name in self._names if name.parent == path]
 

@@ -23,7 +23,11 @@ METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timest
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `eos doctor`: what was checked, how it stands, and what to do about it."""
+    """One line of `eos doctor`: the check, its result, and what to do if it failed.
+
+    Created by: `check` of a source or a sink. Read by: `eos doctor`, which prints the findings in their order and exits
+    with code 1 if one is not `ok` and `fatal`. `remedy` is one sentence, and empty where `ok`.
+    """
 
     check: str
     ok: bool
@@ -34,7 +38,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Horizon:
-    """How far a source may be read now."""
+    """The positions up to which a source may be read now.
+
+    Created by: `Source.horizon`. Read by: Spark's planner process, which plans the next checkpoint up to `ends` at
+    most, and stores the splits of `discovered` in that very plan (R6).
+    """
 
     ends: Positions  # of each split: the end of the records that can be read
     discovered: StartingPoint  # splits and topics that were not known, with the first offset that they have
@@ -46,7 +54,21 @@ class Horizon:
 
 
 class Source(Protocol):
-    """A replayable input. Lives on the driver, in Spark's planner process and in tasks: picklable, no side effects."""
+    """A replayable input: the same offsets always name the same records.
+
+    Implemented by: a connector. Called by: the driver, Spark's planner process and tasks. A source is pickled into each
+    of them, so it holds configuration only and opens connections inside its methods.
+
+    Call order: `starting_point` at each start of a query; then for each checkpoint `horizon`, `witnesses` and `lost` in
+    the planner, `read` in tasks, and `commit_back` on the driver once the checkpoint is committed. `check` is called by
+    `eos doctor` only.
+
+    Blocking: every method except `select` and the properties may block on the service.
+
+    Raises: SourceError if the service does not answer; OffsetOutOfRangeError if planned records no longer exist.
+
+    Rule: a checkpoint reads exactly the records in `[start, end)` of its ranges, also when it is replayed (R4, R6).
+    """
 
     name: str
     split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
@@ -137,7 +159,20 @@ class Source(Protocol):
 
 
 class Writer(Protocol):
-    """The task-side half of a sink: one attempt of one task (R5). Calls come in the order written here."""
+    """The task-side half of a sink: one attempt of one task.
+
+    Implemented by: a connector. Called by: one task, in one thread.
+
+    Call order: `write` or `write_whole` any number of times, then `prepare` or, after an error, `abort`. Nothing
+    follows `prepare` or `abort`.
+
+    Blocking: every call may block on the service.
+
+    Raises: BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError.
+
+    Rule: after `prepare` the rows are durable and invisible, under the transaction id of this attempt. A writer whose
+    permit is gone prepares nothing (R5).
+    """
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send rows.
@@ -160,7 +195,20 @@ class Writer(Protocol):
 
 
 class DirectWriter(Protocol):
-    """The task-side half of a sink with `checkpoint.mode: at-least-once`. Calls come in the order written here."""
+    """The task-side half of a sink with `checkpoint.mode: at-least-once`.
+
+    Implemented by: a connector. Called by: one task, in one thread.
+
+    Call order: `write` or `write_whole` any number of times, then `commit` or, after an error, `abort`. Nothing follows
+    `commit` or `abort`.
+
+    Blocking: every call may block on the service. `commit` blocks until the service has confirmed every row.
+
+    Raises: BadRowError, PrepareError, SinkUnavailableError.
+
+    Rule: after `commit` the rows are durable and visible. A checkpoint that fails afterwards writes them twice; no row
+    is lost.
+    """
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Send rows.
@@ -182,7 +230,7 @@ class DirectWriter(Protocol):
         """
 
     def abort(self) -> None:
-        """See Writer."""
+        """Roll back everything written, and release the connection."""
 
 
 class Unopened(Protocol):
@@ -193,11 +241,26 @@ class Unopened(Protocol):
         """In the spec."""
 
     def open(self, schema: pa.Schema) -> Sink:
-        """See Sink."""
+        """Return the sink for rows with this schema."""
 
 
 class Sink(Protocol):
-    """A target and how it is committed. Configuration only: picklable, opens nothing by itself."""
+    """A target, and how rows become visible in it.
+
+    Implemented by: a connector. Called by: the driver and tasks. A sink is pickled into each task, so it holds
+    configuration only and opens connections inside its methods.
+
+    Call order: `committer` first, so that recovery runs; then `open` (or `open_as`) on the driver, whose result is
+    pickled to the tasks; there `writer` once per attempt. `check` is called by `eos doctor`, `foresee` by `eos
+    preview`.
+
+    Blocking: `open`, `open_as`, `foresee` and `check` may block on the service. `writer`, `direct_writer`, `committer`
+    and the properties do not.
+
+    Raises: TargetError if the target does not fit the rows; SinkUnavailableError if the service does not answer.
+
+    Rule: rows become visible only through the committer, after their checkpoint is decided (R7).
+    """
 
     @property
     def name(self) -> str:

@@ -17,13 +17,14 @@ from connectors.api.fields import MaxBacklog, NonEmpty, StepName, Title
 from connectors.api.guarantee import Guarantee, PipelineContext
 from connectors.api.masking import Url
 from connectors.api.model import Strict, wrong
+from connectors.api.template import Template
 from connectors.api.tls import Protection
 from connectors.dead_letter_names import NAME
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink, Source
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 TWO_PHASE: Final = "two-phase"
 """The commit variant in which rows wait in the target itself, as prepared transactions."""
@@ -38,6 +39,9 @@ class Entry(Strict):
     api_version: ClassVar[int]
     task_modules: ClassVar[Sequence[str]] = ()
     """Modules that a task imports; Spark's worker processes import them before their first task."""
+
+    template: ClassVar[Template | None] = None
+    """For `eos init`; without it `eos init` does not offer the connector."""
 
     name: str
     connector: str
@@ -121,7 +125,7 @@ class SourceEntry(Entry):
         """Return whether this source reads the rows that `sink` writes."""
         return False
 
-    def resend(self, pipeline: str, topic: str, letters: Sequence[Letter]) -> Sequence[Letter]:
+    def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
         """Send dead letters to `topic` once more, each once, and return those that had not been sent before."""
         self._refuse("`eos dead-letters replay`")
 
@@ -146,8 +150,8 @@ class SinkEntry(Entry):
     """The step or source whose rows are written."""
     commit: str
     max_backlog: MaxBacklog | None = None
-    """With a log: checkpoints go on while this sink is slow or away, until so much waits. It then catches up in
-    order."""
+    """The next checkpoints are written while this sink still commits, until so much waits; with a log, also while the
+    sink is away. The sink then catches up in order."""
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry] | None:
@@ -204,7 +208,7 @@ class SinkEntry(Entry):
         shown = {name: each.reveal() if isinstance(each, Url) else str(each) for name, each in settings.items()}
         return sorted(shown.items())
 
-    def read_dead_letters(self) -> Sequence[Letter]:
+    def read_dead_letters(self) -> Sequence[DeadLetter]:
         """Return the visible dead letters of this entry `dead_letter`. Blocks. Raises SinkUnavailableError."""
         message = f"the dead letters of the connector {self.connector} cannot be read by eos"
         raise SpecError(message, remedy=f"read them where they are: {self.where}")

@@ -264,9 +264,9 @@ LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=st
 
 
 class MaxBacklog(Strict):
-    """`max_backlog`: how far a sink with a log may be behind; then the pipeline waits for it."""
+    """`max_backlog`: how far a sink may be behind; then the pipeline waits for the sink."""
 
     checkpoints: Annotated[AtLeastOne, Field(le=10_000)]
-    """That are decided, and not yet visible there."""
+    """Completed checkpoints that are not yet visible in the sink; at most 99 with `commit: two-phase`."""
     max_bytes: Size | None = Field(None, alias="bytes")
-    """Of these in the log, such as `1GiB`; without it, only checkpoints count."""
+    """Bytes of these checkpoints in the log, such as `1GiB`; without it, only checkpoints count."""

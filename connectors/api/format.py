@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """One record that does not decode."""
+    """One record that does not decode.
+
+    Created by: `Format.decode`. Read by: the source, which writes it as a dead letter, skips it, or raises
+    BadRecordError with `reason`, as `on_bad_record` in the spec says.
+    """
 
     index: int  # in the column that was given
     reason: str
@@ -23,14 +27,29 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The outcome of one column: every value is either a row of `rows` or an entry of `bad`."""
+    """The result for one column: every value is either a row of `rows` or an entry of `bad`.
+
+    Created by: `Format.decode`. Read by: the source, in a task.
+    """
 
     rows: pa.RecordBatch  # the good records, in order
     bad: tuple[Undecodable, ...] = ()  # by ascending index
 
 
 class Format(Protocol):
-    """How values are decoded. Picklable: it travels to the tasks inside a source."""
+    """A decoder of record values into columns.
+
+    Implemented by: a connector. Called by: a source, in a task. It is pickled inside the source, so it holds
+    configuration only.
+
+    Call order: `schema` on the driver and in tasks; `decode` once per batch of records, in any order.
+
+    Blocking: no call blocks; `decode` does no I/O.
+
+    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value.
+
+    Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -45,7 +64,7 @@ class FormatEntry(Strict):
 
     api_version: ClassVar[int]
     template: ClassVar[str] = ""
-    """The line of YAML that `eos init` writes; without it `eos init` does not offer the format."""
+    """The value of `format:` that `eos init` writes, in YAML; `{type: …}` if it is empty."""
     template_columns: ClassVar[str] = "value"
     """The columns that a template's first step selects."""
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
-from wal.bounded import CUT
+from eos.bounded import CUT
 
 MASK: Final = "***"
 

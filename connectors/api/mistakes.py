@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 Path = tuple[str | int, ...]
 """The way from the top of the document to a value: keys and list indexes."""

@@ -46,22 +46,21 @@ class Strict(BaseModel):
         use_attribute_docstrings=True,  # the texts below the fields stand in `eos schema`
     )
 
-    not_built: ClassVar[Mapping[str, str]] = {}
-    """Keys whose place is reserved, and what they will do."""
+    removed: ClassVar[Mapping[str, str]] = {}
+    """Keys of earlier versions, each with what replaces it."""
 
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="before")
     @classmethod
     def _keep_known_keys(cls, data: Any, info: ValidationInfo) -> Any:
-        """Report unknown and reserved keys with what is allowed, and go on with the others: all mistakes at once."""
+        """Report unknown and removed keys with what is allowed, and go on with the others: all mistakes at once."""
         if not isinstance(data, Section) or not isinstance(info.context, Document):
             return data
         allowed = tuple(field.alias or name for name, field in cls.model_fields.items())
         for key in data:
-            if key in cls.not_built:
-                if data[key] is not None:
-                    info.context.report((*data.path, key), f"not built yet: {cls.not_built[key]}")
+            if key in cls.removed:
+                info.context.report((*data.path, key), f"the key '{key}' was removed: {cls.removed[key]}")
             elif key not in allowed:
                 near = nearest(key, allowed)
                 info.context.report((*data.path, key), f"unknown key '{key}'", allowed, near)

@@ -7,14 +7,14 @@ one that is broken affects no other spec.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points, version
 from typing import Any, Final, TypeVar
 
 from connectors.api.mistakes import nearest
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 API_VERSION: Final = 1
 """Version of the interface between the core and a plugin. A plugin declares the one that it was written for."""
@@ -90,9 +90,7 @@ def load(group: str, name: str, base: type[T]) -> type[T]:
     loaded = _import(found)
     what = f"{GROUPS[group]} {name!r} of {found}"
     if not isinstance(loaded, type) or not issubclass(loaded, base):
-        message = (
-            f"{what} is not usable: {found.point.value} is not a subclass of {base.__module__}.{base.__qualname__}"
-        )
+        message = f"{what} cannot be used: {found.point.value} is not a subclass of {base.__name__}"
         raise PluginError(message, remedy=_other_version(found))
     declared = getattr(loaded, "api_version", None)
     if declared != API_VERSION:
@@ -112,6 +110,14 @@ def find(group: str, name: str) -> Plugin:
         message = f"{GROUPS[group]} {name!r} is brought by {len(plugins)} distributions: {', '.join(map(str, plugins))}"
         raise PluginError(message, remedy=f"uninstall all but one, for example: pip uninstall {others[0].distribution}")
     return plugins[0]
+
+
+def metadata() -> Iterator[tuple[str, str]]:
+    """Yield name and text of the files by which an archive of this project has its entry points."""
+    found = distribution(DISTRIBUTION)
+    folder = f"{DISTRIBUTION.replace('-', '_')}-{found.version}.dist-info"
+    yield f"{folder}/METADATA", f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {found.version}\n"
+    yield f"{folder}/entry_points.txt", found.read_text("entry_points.txt") or ""
 
 
 def _unknown(group: str, name: str, known: Sequence[str]) -> UnknownPluginError:

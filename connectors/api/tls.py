@@ -27,9 +27,9 @@ class Protection(Enum):
 
     FULL = "verified"
     LOCAL = "on this machine"  # nothing is said, and it does not leave it
-    ANY_HOST = "host names are not verified: whoever has a certificate of the authority may pose as the server"
+    ANY_HOST = "host names are not verified: any holder of a certificate of the authority can impersonate the server"
     UNVERIFIED = "encrypted, but no certificate is verified: anybody may pose as the server"
-    NONE = "it may travel in plain text, and nobody proves to be the server"
+    NONE = "it may travel in plain text, and the server's identity is not verified"
 
     @property
     def is_open(self) -> bool:
@@ -62,7 +62,7 @@ def why_not_safe(url: str) -> str | None:
     except ValueError as error:
         return f"it is no URL: {error}"
     if parts.scheme.lower() != "https" or not parts.hostname:
-        return "a secret would be sent to it in plain text, or to nobody known"
+        return "a secret would be sent in plain text, or to an unverified server"
     return "a user name or a password does not stand in this URL" if "@" in parts.netloc else None
 
 

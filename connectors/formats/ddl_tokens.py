@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 
 class Kind(Enum):

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from connectors.api.fields import NonEmpty
 from connectors.api.format import FormatEntry
 from connectors.api.model import wrong
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.format import Format

@@ -57,7 +57,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests)
 
 
-def escaped(texts: pa.Array, escapes: tuple[tuple[str, str], ...]) -> pa.Array:
+def escape(texts: pa.Array, escapes: tuple[tuple[str, str], ...]) -> pa.Array:
     """Replace each first string by the second; costs a search through the bytes for what does not occur."""
     data = texts.buffers()[2]
     raw = data.to_pybytes() if data is not None else b""
@@ -74,7 +74,7 @@ def _scalar(values: pa.Array) -> pa.Array:
     if types.is_boolean(kind) or types.is_integer(kind):
         return values.cast(pa.string())
     if types.is_floating(kind):
-        return finite(values).cast(pa.float64()).cast(pa.string())
+        return check_finite(values).cast(pa.float64()).cast(pa.string())
     if types.is_decimal(kind):
         text = values.cast(pa.string())
         return text if kind.precision <= _EXACT_DIGITS else _quoted(text)
@@ -87,7 +87,7 @@ def _scalar(values: pa.Array) -> pa.Array:
     return _quoted(values.cast(pa.string()))
 
 
-def finite(values: pa.Array) -> pa.Array:
+def check_finite(values: pa.Array) -> pa.Array:
     """The values themselves. Raises ArrowInvalid if one is NaN or infinite."""
     if pc.all(pc.is_finite(values)).as_py() is False:
         raise pa.ArrowInvalid("NaN and infinity cannot be written")
@@ -95,7 +95,7 @@ def finite(values: pa.Array) -> pa.Array:
 
 
 def _quoted(text: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', escaped(text, _ESCAPES), '"', "")
+    return pc.binary_join_element_wise('"', escape(text, _ESCAPES), '"', "")
 
 
 def _or_null(text: pa.Array) -> pa.Array:

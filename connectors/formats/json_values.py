@@ -28,7 +28,7 @@ from connectors.formats import wire
 from connectors.formats.decode import sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
-from wal.bounded import bounded
+from eos.bounded import shorten
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
 _NO_FIELDS = pa.schema([])
@@ -162,7 +162,7 @@ _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't pa
 
 def _reason(error: ValueError, field: str | None) -> str:
     """Arrow's message in the reader's words: no row numbers, which mean nothing outside."""
-    text = re.sub(r" in row \d+$", "", bounded(str(error))).removeprefix("JSON parse error: ")
+    text = re.sub(r" in row \d+$", "", shorten(str(error))).removeprefix("JSON parse error: ")
     if match := _TYPE_CHANGE.match(text):
         return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
     if match := _TWICE.match(text):

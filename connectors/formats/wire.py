@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _DECIMAL_DIGITS = 38
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 from confluent_kafka import Message
 
 from connectors.api.format import Undecodable
-from connectors.dead_letters import RECORD, headers_text, printable
+from connectors.dead_letters import RECORD, encode_headers, printable
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
-from twophase.errors import BadRecordError
+from eos.errors import BadRecordError
 
 _log: Final = logging.getLogger("eos.source")
 _SHOWN_BYTES: Final = 100
@@ -97,7 +97,7 @@ def letters(
 
 
 def _headers_text(headers: Sequence[Mapping[str, Any]] | None) -> str | None:
-    return headers_text([(each["key"], each["value"]) for each in headers or ()])
+    return encode_headers([(each["key"], each["value"]) for each in headers or ()])
 
 
 def _shown(value: bytes | None) -> str:

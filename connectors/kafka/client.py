@@ -10,10 +10,10 @@ from confluent_kafka.admin import AdminClient
 
 from connectors.extras import require
 from connectors.kafka import handshake
-from connectors.kafka.handles import Complaints, QuietLogger, is_login, new_handle
+from connectors.kafka.handles import ClientErrors, QuietLogger, is_login, new_handle
 from connectors.kafka.refusals import NO_AWS_TOKEN, is_refusal, remedy_of
 from connectors.kafka.settings import Connection
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     OffsetOutOfRangeError,
     SourceAccessError,
@@ -46,7 +46,7 @@ class Client:
 
     connection: Connection
     handle: Any  # Consumer or AdminClient
-    complaints: Complaints = field(default_factory=Complaints)
+    complaints: ClientErrors = field(default_factory=ClientErrors)
     seen: set[str] = field(default_factory=set)  # what was once found to be so and is not asked again
 
     def failure(self, error: KafkaError, doing: str) -> ConnectorError:
@@ -74,7 +74,7 @@ class Client:
         told = [c for c in self.complaints.since(waited_s + _MARGIN_S) if c.code() != KafkaError._ALL_BROKERS_DOWN]
         if refused := next(filter(is_refusal, told), None):
             return _access_error(doing, explained(self.connection, refused))
-        if seen := handshake.look(self.connection):
+        if seen := handshake.diagnose_tls(self.connection):
             return _access_error(doing, seen)
         reason = f" ({self.connection.hide(told[-1].str())})" if told else ""
         return SourceError(
@@ -96,7 +96,7 @@ class Client:
 def explained(connection: Connection, refused: KafkaError) -> handshake.Seen:
     """A refusal in words. Blocks for some seconds at most, where it is about a certificate."""
     text = connection.hide(refused.str())
-    if refused.code() == KafkaError._SSL and (seen := handshake.look(connection, text)):
+    if refused.code() == KafkaError._SSL and (seen := handshake.diagnose_tls(connection, text)):
         return seen
     return handshake.Seen(
         f"{'' if NO_AWS_TOKEN in text else 'Kafka refused: '}{text}", remedy_of(refused, connection.aws)
@@ -130,7 +130,7 @@ def check_settings(connection: Connection) -> None:
 
 
 def _open(kind: Any, connection: Connection, settings: dict[str, str | int | bool]) -> Client:
-    complaints = Complaints()
+    complaints = ClientErrors()
     try:
         handle = new_handle(kind, connection, settings, complaints)
     except KafkaException as error:

@@ -13,7 +13,7 @@ from connectors.kafka.pool import shared_admin
 from connectors.kafka.positions import earliest, latest
 from connectors.kafka.settings import Connection
 from connectors.kafka.topics import describe, matching_topics
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 
 
 def findings(

@@ -13,13 +13,14 @@ from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written
 from connectors.api.format import AnyFormat
 from connectors.api.guarantee import PipelineContext
 from connectors.api.model import wrong
+from connectors.api.template import Template
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
 from connectors.kafka.starting_offsets import StartingOffsets
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
 _SET_ELSEWHERE: Final = {
@@ -50,10 +51,27 @@ def _pattern(pattern: str) -> str:
 
 
 class KafkaEntry(Secured, SourceEntry):
-    """`connector: kafka`."""
+    """`connector: kafka`: topics of a cluster, each partition in order."""
 
     api_version: ClassVar[int] = 1
     task_modules: ClassVar[Sequence[str]] = ("connectors.kafka.source",)
+
+    template: ClassVar[Template | None] = Template(
+        title="Kafka",
+        variable="KAFKA",
+        example="localhost:9092",
+        entry="""\
+    connector: kafka
+    bootstrap_servers: ${env:KAFKA}
+    topics: ["<topic>"]  # or topics_pattern: "orders-.*"
+    # Where the very first start begins: earliest, latest, {timestamp: 2026-01-31T12:00:00Z}, {group: name},
+    # {offsets: {<topic>/0: 17}, otherwise: earliest}.
+    starting_offsets: earliest
+    format: <format>
+    on_bad_record: fail  # or skip: what does not decode is left out, and counted
+""",
+        is_default=True,
+    )
 
     connector: Literal["kafka"]
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
@@ -145,9 +163,9 @@ class KafkaEntry(Secured, SourceEntry):
             return False
         return self.reads(str(sink.topic))
 
-    def resend(self, pipeline: str, topic: str, letters: Sequence[Letter]) -> list[Letter]:
+    def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """See SourceEntry. One transaction, which remembers in `eos-markers` what it sent."""
-        from connectors.kafka.letters import Replay  # loads the client
+        from connectors.kafka.dead_letters import Replay  # loads the client
 
         return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from time import monotonic, sleep
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError
 
 from connectors.kafka.client import Client
 from connectors.kafka.splits import at, split_name
+from eos.errors import ConnectorError
+from twophase.retry import retrying
 
 _MOVING: Final = frozenset(
     {
@@ -21,14 +22,28 @@ _MOVING: Final = frozenset(
 _ASK_AGAIN_S: Final = 0.1
 
 
+class _MovingError(Exception):
+    """The coordinator of a group is moving to another broker."""
+
+    def __init__(self, error: ConnectorError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 def commit_to_group(client: Client, group_id: str, positions: Mapping[str, int]) -> None:
     """Set a group's offsets, for lag tools. Blocks for `connect_timeout_s`, or twice that; raises SourceError."""
-    deadline = monotonic() + client.connection.connect_timeout_s
     doing = f"commit to group {group_id}"
-    while (refused := _refused(client, group_id, positions, doing)) is not None:
-        if refused.error.code() not in _MOVING or monotonic() > deadline:
-            raise client.failure(refused.error, f"{doing}, {split_name(refused.topic, refused.partition)}")
-        sleep(_ASK_AGAIN_S)
+
+    def attempt() -> None:
+        if (refused := _refused(client, group_id, positions, doing)) is None:
+            return
+        error = client.failure(refused.error, f"{doing}, {split_name(refused.topic, refused.partition)}")
+        raise _MovingError(error) if refused.error.code() in _MOVING else error
+
+    try:
+        retrying(_MovingError, deadline_s=client.connection.connect_timeout_s, wait_s=_ASK_AGAIN_S)(attempt)
+    except _MovingError as moving:
+        raise moving.error from None
 
 
 def _refused(client: Client, group_id: str, positions: Mapping[str, int], doing: str) -> Any:

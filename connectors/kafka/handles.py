@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors.aws import AwsIdentity, AwsLoginError, kafka_token
+from connectors.aws import AwsIdentity, AwsLoginError, msk_token
 from connectors.kafka.refusals import NO_AWS_TOKEN, NO_TOKEN
 from connectors.kafka.settings import Connection
 
@@ -26,7 +26,7 @@ class QuietLogger:
         logging.getLogger("connectors.kafka.librdkafka").debug(message, *arguments)
 
 
-class Complaints:
+class ClientErrors:
     """What a client has told in the background. For its thread and any other one."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class AwsTokens:
     last token has used up its time. So it goes on in a long transaction, and while nothing is read.
     """
 
-    def __init__(self, identity: AwsIdentity, complaints: Complaints) -> None:
+    def __init__(self, identity: AwsIdentity, complaints: ClientErrors) -> None:
         self._identity = identity
         self._complaints = complaints
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class AwsTokens:
 
     def sign_first(self) -> None:
         """Sign the first one in the caller's thread, which learns at once why there is none. Raises AwsLoginError."""
-        first = kafka_token(self._identity)
+        first = msk_token(self._identity)
         with self._lock:
             self._first = first
 
@@ -71,7 +71,7 @@ class AwsTokens:
         with self._lock:
             first, self._first = self._first, None
         try:
-            token, end = first or kafka_token(self._identity)
+            token, end = first or msk_token(self._identity)
         except AwsLoginError as error:
             self._complaints.add(as_kafka_error(error))
             raise
@@ -88,7 +88,7 @@ def new_handle(
     kind: Callable[..., Any],
     connection: Connection,
     settings: Mapping[str, str | int | bool],
-    complaints: Complaints,
+    complaints: ClientErrors,
     **callbacks: Callable[..., None],
 ) -> Any:
     """Return a handle of `kind`: Consumer, Producer or AdminClient.

@@ -1,5 +1,7 @@
-"""A look at a broker by TLS of our own, after a failure: the client tells neither what is wrong with a certificate nor
-that a listener speaks another protocol than it does."""
+"""Diagnosis of a failed TLS connection to a broker, by a TLS handshake of this module.
+
+The Kafka client reports neither what is wrong with a certificate nor that a listener speaks another protocol.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class Seen:
     remedy: str
 
 
-def look(connection: Connection, told: str = "") -> Seen | None:
+def diagnose_tls(connection: Connection, told: str = "") -> Seen | None:
     """What a broker shows to whoever connects; None where that explains nothing. Blocks for some seconds at most.
 
     Args:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from time import monotonic, sleep
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
@@ -12,7 +11,8 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from connectors.kafka.client import Client
 from connectors.kafka.splits import at, parse_split, split_name
 from connectors.kafka.topics import describe
-from twophase.errors import SourceError, UnknownTopicError
+from eos.errors import SourceError, UnknownTopicError
+from twophase.retry import retrying
 
 _MOVING: Final = frozenset(
     {
@@ -25,6 +25,16 @@ _MOVING: Final = frozenset(
     }
 )
 _ASK_AGAIN_S: Final = 0.1
+
+
+class _MovingError(Exception):
+    """The leader of a partition is not known, or is changing."""
+
+    def __init__(self, error: SourceError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
 _UNCOMMITTED: Final = IsolationLevel.READ_UNCOMMITTED
 
 
@@ -78,11 +88,12 @@ def _offsets(
 
     `level`: None for the isolation level of the connection; `sent`: the first request, if it is sent already.
     """
-    deadline = monotonic() + client.connection.connect_timeout_s
     found: dict[str, int] = {}
     missing = list(splits)
-    while missing:
-        moving: list[str] = []
+
+    def attempt() -> None:
+        nonlocal missing, sent
+        moving: dict[str, SourceError] = {}
         answers = sent if sent is not None else _ask_offsets(client, missing, spec, level)
         sent = None
         for split, future in answers.items():
@@ -91,13 +102,20 @@ def _offsets(
                 found[split] = int(client.result_of(future, doing).offset)
                 if found[split] == OFFSET_INVALID:  # librdkafka tells so, as no error, that the leader has not answered
                     raise client.no_answer(doing, client.connection.connect_timeout_s)
-            except SourceError:
-                if not _is_moving(future) or monotonic() > deadline:
+            except SourceError as error:
+                if not _is_moving(future):
                     raise
-                moving.append(split)
-        missing = moving
-        if missing:
-            sleep(_ASK_AGAIN_S)
+                moving[split] = error
+        missing = list(moving)
+        if moving:
+            raise _MovingError(next(iter(moving.values())))
+
+    if not missing:
+        return found
+    try:
+        retrying(_MovingError, deadline_s=client.connection.connect_timeout_s, wait_s=_ASK_AGAIN_S)(attempt)
+    except _MovingError as moving:
+        raise moving.error from None
     return found
 
 

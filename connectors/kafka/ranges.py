@@ -20,7 +20,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.positions import earliest, end_of, existing
 from connectors.kafka.splits import at, offset_of, split_of
-from twophase.errors import ConnectorError, OffsetOutOfRangeError, SourceError
+from eos.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
 _log: Final = logging.getLogger("eos.source")

@@ -210,7 +210,7 @@ class KafkaSecurity(Strict):
         if not self.encrypt and self.tls != Tls():
             raise wrong("tls where nothing is encrypted", "encrypt: true", at="tls")
         if not self.encrypt and self.sasl is None:
-            raise wrong("nothing is encrypted, and nobody proves who he is", "no `security` at all", at="encrypt")
+            raise wrong("nothing is encrypted, and no side proves its identity", "no `security` at all", at="encrypt")
         if not self.encrypt and self.sasl is not None and self.sasl.mechanism in _TELLING:
             what = _TELLING[self.sasl.mechanism]
             raise wrong(f"{what} in plain text", "SCRAM-SHA-512", "encrypt: true", at="encrypt")

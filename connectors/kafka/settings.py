@@ -12,7 +12,7 @@ from typing import Final
 from connectors.api.tls import NO_FILES, why_not_safe
 from connectors.aws import AwsIdentity
 from connectors.kafka.tls import KAFKA_FILES, is_encrypted
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
 REFUSED: Final[Mapping[str, str]] = {

@@ -22,8 +22,8 @@ from connectors.kafka.splits import parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
 from connectors.kafka.topics import Topic, describe, matching_topics
 from connectors.kafka.witness import check_witnesses, witnesses_of
+from eos.errors import OffsetOutOfRangeError, SpecError
 from twophase import faults
-from twophase.errors import OffsetOutOfRangeError, SpecError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 
@@ -143,7 +143,7 @@ class KafkaSource:
         for topic in topics:
             if topic.id and identities.get(topic.name, topic.id) != topic.id:
                 message = f"topic {topic.name} was deleted and made again since the pipeline began to read it"
-                raise OffsetOutOfRangeError(message, remedy="`eos reset` begins anew with what there is now")
+                raise OffsetOutOfRangeError(message, remedy="`eos reset` restarts with the current records")
         return topics
 
     def _names(self, admin: Client, identities: Mapping[str, str]) -> Sequence[str]:
@@ -172,12 +172,10 @@ class KafkaSource:
 
     @property
     def puts_aside(self) -> bool:
-        """See Source."""
         return self.on_bad_record == "dead-letter"
 
     @property
     def leaves_out(self) -> bool:
-        """See Source."""
         return self.on_bad_record == "skip"
 
     def read(

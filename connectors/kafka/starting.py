@@ -9,7 +9,7 @@ from typing import Literal
 from connectors.kafka.client import Client
 from connectors.kafka.group import group_offsets
 from connectors.kafka.positions import at_time, earliest, latest
-from twophase.errors import OffsetOutOfRangeError, SpecError
+from eos.errors import OffsetOutOfRangeError, SpecError
 
 Edge = Literal["earliest", "latest"]
 

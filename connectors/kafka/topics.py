@@ -12,7 +12,7 @@ from confluent_kafka import KafkaException, TopicCollection
 
 from connectors.kafka.client import Client
 from connectors.kafka.splits import split_name
-from twophase.errors import UnknownTopicError
+from eos.errors import UnknownTopicError
 
 
 @dataclass(frozen=True, slots=True)

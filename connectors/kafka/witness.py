@@ -24,7 +24,7 @@ from connectors.kafka.pool import borrowed_consumer, shared_admin
 from connectors.kafka.positions import latest
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import at, offset_of, split_of
-from twophase.errors import HeadFormatError, OffsetOutOfRangeError, SourceError
+from eos.errors import HeadFormatError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
 _POLL_S: Final = 0.2

@@ -20,8 +20,8 @@ from connectors.log.newest import Newest, Order
 from connectors.log.place import LogPlace
 from connectors.log.segments import while_preparing
 from connectors.log.writer import Form, LogWriter
+from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from twophase import faults
-from twophase.errors import BadRowError, IncomparableRowsError, TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 from wal.errors import WalError
@@ -198,7 +198,7 @@ class KeyedWriter(LogWriter):
             self._newest.add(rows)
         self._rows += batch.num_rows
         if first:
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+            faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
     def prepare(self) -> Committable:
         """Write what is left, and seal it. Raises PrepareError."""

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from connectors.log.segments import is_sealed, segment_of
 from connectors.owner import Owner
-from twophase.errors import IdentityError, SetBackError
+from eos.errors import IdentityError, SetBackError
 from twophase.ids import Scope, TransactionId
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 Order = Sequence[tuple[str, Literal["ascending", "descending"]]]
 """Columns by which rows of one key are compared, the first one first; what comes last is the newest."""

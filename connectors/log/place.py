@@ -11,7 +11,7 @@ from typing import Final
 from connectors.api.contracts import Finding
 from connectors.log.probe import probe
 from connectors.log.segments import open_log, slots_of
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.values import Committable
 from wal.address import ObjectAddress
 from wal.errors import WalError

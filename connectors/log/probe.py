@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from connectors.api.contracts import Finding
 from connectors.log.segments import open_log
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from wal.address import ObjectAddress
 from wal.errors import ObjectExistsError, ObjectMissingError, WalError
 from wal.storage import Storage

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     IdentityError,
     LostCommittableError,

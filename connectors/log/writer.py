@@ -55,7 +55,7 @@ class LogWriter:
         self._append(self._form.convert(batch, self._rows + 1))
         self._rows += batch.num_rows
         if first:
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+            faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
         """See Writer. What is wrong with a row is found before anything of its batch is in the segment."""
@@ -69,7 +69,7 @@ class LogWriter:
                 ref = self._segment.seal()
             except WalError as error:
                 raise while_preparing(error) from error
-        faults.point("prepared", self._transaction.scope.checkpoint_id)
+        faults.point("prepared", self._transaction.scope.checkpoint_id, self._transaction.sink)
         return committable(self._transaction, self._slots, self._rows, ref)
 
     def _begin(self) -> SegmentWriter:

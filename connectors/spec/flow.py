@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from connectors.spec.table_names import TOKENS
+from connectors.spec.table_names import COMMENT, TOKENS
 
 Inputs = Mapping[str, Sequence[str]]
 """By the name of each source and step, in the order of the spec: what it reads."""
@@ -20,7 +20,7 @@ _JAVA: Final = ("reflect", "try_reflect", "java_method")
 _CALLS: Final = re.compile(rf"`?\b({'|'.join(_JAVA)})\b`?\s*\(", re.IGNORECASE)
 _SCRIPT: Final = re.compile(r"\busing\s*''", re.IGNORECASE)  # of TRANSFORM, MAP and REDUCE; a join has columns there
 _ASIDE: Final = re.compile(
-    r"(?P<text>\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|--[^\n]*|/\*.*?\*/",
+    rf"(?P<text>\b[rR](?:'[^']*'|\"[^\"]*\")|'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")|{COMMENT}",
     re.DOTALL,
 )
 """Text and comments."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,13 +17,20 @@ from connectors.spec.spec import Spec
 from connectors.spec.translate import report_error
 
 
-def load_spec(path: Path, environ: Mapping[str, str]) -> Spec:
-    """Read, resolve and validate a spec. Touches no service; reads the file and the files that it names.
+def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spec:
+    """Read a spec file, fill in its `${VARIABLE}`s, and return the validated spec.
 
-    Called once by every command. Raises SpecError and nothing else: with all mistakes at once (SpecMistakesError), none
-    of which shows a secret.
+    Called by: every command once, and a program before `run`. Blocks only to read the file and the files that it names;
+    touches no service. It may be called from any thread.
+
+    Args:
+        path: of the YAML file. Relative paths in the spec start at its folder.
+        environ: values of the variables. None: those of this process.
+
+    Raises:
+        SpecError: and nothing else. Its message lists all mistakes with their lines, and shows no secret.
     """
-    document = read_document(path, environ)
+    document = read_document(Path(path), os.environ if environ is None else environ)
     spec = _validate(document)
     check_graph(document)
     check_mode(document)

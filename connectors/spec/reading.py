@@ -12,7 +12,7 @@ from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.secret import UnresolvedError
 from connectors.spec import yaml_reader
 from connectors.spec.substitution import Substitution
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
 _MAX_VALUES: Final = 10_000

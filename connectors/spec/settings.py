@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, PrivateAttr, ValidationInfo, model_validator
 
@@ -60,7 +61,7 @@ class CheckpointSettings(Strict):
     """What the object store's client has to know: `endpoint`, `region`, `access_key_id`, `secret_access_key` and
     others, best as `${env:NAME}`. Credentials that are not given come from the environment of each machine."""
     interval_s: Duration = Field(2.0, alias="interval")
-    """How often a checkpoint begins; `0s`: as fast as it goes. Rows become visible with their checkpoint."""
+    """How often a checkpoint begins; `0s`: as fast as possible. Rows become visible with their checkpoint."""
     timeout_s: PositiveDuration = Field(600.0, alias="timeout")
     """A checkpoint that takes longer is aborted and run again."""
     retained: AtLeastOne = 10
@@ -79,13 +80,11 @@ class CheckpointSettings(Strict):
     or a share of what the checkpoint reads of the source, such as `5%`; `100%`: no limit."""
     min_pause_s: Duration = Field(0.0, alias="min_pause")
     """From the end of a checkpoint to the begin of the next, at least: time for what else the machine has to do."""
-    max_concurrent: Annotated[AtLeastOne, Field(le=100)] = 1
-    """How many checkpoints may be under way. With more than 1 the next one is written while sinks still commit those
-    before it, in order; what a crash leaves decided is committed at the next start. A sink's `max_backlog` lets it be
-    further behind."""
-    tolerable_failures: Count = 0
-    """So many failures of a checkpoint in a row, each aborted before it was decided, are no failure of the pipeline:
-    the checkpoint is run again after `interval`, or a second where that is `0s`, and `restart` hears nothing of it."""
+
+    removed: ClassVar[Mapping[str, str]] = {
+        "max_concurrent": "write `max_backlog: {checkpoints: N}` at each sink, with N = max_concurrent - 1",
+        "tolerable_failures": "a failed checkpoint is run again as `restart` says",
+    }
 
     _log_at: ObjectAddress | None = PrivateAttr(default=None)
 

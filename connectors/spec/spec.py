@@ -30,12 +30,16 @@ _DeadLetter = Annotated[
 
 
 class Spec(Strict):
-    """A valid spec. Made by `load_spec`; read by the registry, the runner and every command."""
+    """A valid spec with every default filled in. Immutable.
+
+    Created by: `load_spec`. Read by: `run`, `ExactlyOnce` and every command. Its fields are the sections of the YAML
+    file (docs/spec.md). `mask` removes its secrets from a text.
+    """
 
     version: Literal[1] = 1
     """Of the spec's format."""
     pipeline: Title
-    """The pipeline's identity: it stands in transaction ids, witnesses and claim rows."""
+    """The pipeline's identity: part of transaction ids, witnesses and claim rows."""
     checkpoint: CheckpointSettings
     """Where the pipeline's memory is, and how often it decides."""
     sources: Annotated[list[_Source], Field(min_length=1)] = Field(default_factory=list)

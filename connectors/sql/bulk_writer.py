@@ -1,4 +1,7 @@
-"""The task's half of a sink that writes while rows come: one transaction on one connection, of whichever variant.
+"""The task's half of a database sink: one transaction on one connection.
+
+`BulkWriter` is the part that two-phase commit and at-least-once share. `DirectBulkWriter` commits a plain transaction
+at its end (at-least-once); `two_phase.writer` prepares one.
 
 The connection is taken at the first row and never replaced: rows sent before a loss are gone with it (H14). An earlier
 task of the worker may have used it (connectors.sql.pool). A batch is encoded while the one before it is on its way to
@@ -10,17 +13,48 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
 from connectors.sql import pool
-from connectors.sql.sender import Sender
-from connectors.sql.statements import Connected, StatementError, savepoint, translated
+from connectors.sql.statements import Connected, StatementError, savepoint, translate_errors
+from eos.errors import BadRowError
 from twophase import faults
-from twophase.errors import BadRowError
 from twophase.ids import TransactionId
+from twophase.values import Committable
+
+
+class Sender:
+    """Used by one thread. Two batches are in memory at the most: the one under way and the one being encoded."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "eos-sender")
+        self._under_way: Future[None] | None = None
+
+    def submit(self, send: Callable[[], None]) -> None:
+        """Begin `send` when the one before it has ended. Raises what that one raised."""
+        self.wait()
+        self._under_way = self._thread.submit(send)
+
+    def wait(self) -> None:
+        """Return when nothing is under way. Raises what `send` raised, once."""
+        under_way = self._under_way
+        if under_way is not None:
+            wait([under_way])  # interrupted here, it is still under way
+            self._under_way = None
+            under_way.result()
+
+    def settle(self) -> None:
+        """Return when nothing is under way, however it has ended."""
+        if self._under_way is not None:
+            self._under_way.exception()
+
+    def close(self) -> None:
+        """Let the thread go, when nothing is under way any more."""
+        self._thread.shutdown()
 
 
 class Session(Connected, pool.Poolable, Protocol):
@@ -79,7 +113,7 @@ class BulkWriter(ABC, Generic[S]):
         """See Writer. The first call with rows connects."""
         if batch.num_rows == 0:
             return
-        with translated(f"{self._where}, writing"), self._bad_rows_named():
+        with translate_errors(f"{self._where}, writing"), self._bad_rows_named():
             session = self._opened()
             for payload in self._encode(session, batch, self._rows + 1):
                 self._submit(payload)
@@ -93,10 +127,10 @@ class BulkWriter(ABC, Generic[S]):
             return
         doing = f"{self._where}, writing"
         rows, size_bytes = self._rows, self._bytes
-        with translated(doing), savepoint(self._opened()):
+        with translate_errors(doing), savepoint(self._opened()):
             try:
                 self.write(batch)
-                with translated(doing), self._bad_rows_named():
+                with translate_errors(doing), self._bad_rows_named():
                     self._sender.wait()
             except BadRowError:
                 with contextlib.suppress(BadRowError):
@@ -131,7 +165,7 @@ class BulkWriter(ABC, Generic[S]):
         self._bytes += payload.bytes
         if first:
             self._sender.wait()
-            faults.point("writing", self._transaction.scope.checkpoint_id)
+            faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
     def _give_back(self, most_s: float) -> None:
         """Leave the connection to later tasks, until it is `most_s` old. Called when nothing is open on it."""
@@ -152,3 +186,26 @@ class BulkWriter(ABC, Generic[S]):
             yield
         except BadRowError as error:
             raise BadRowError(f"{self._where}: {error.message}", remedy=error.remedy) from error
+
+
+_KEPT_S: Final = 60
+"""A connection is replaced at this age: a server's name may point to another server by then. No permit tells a task
+that it writes to the older server, so the time is as short as a resolver usually remembers a name."""
+
+
+class DirectBulkWriter(BulkWriter[S]):
+    """See DirectWriter. No witness is left, so that an unanswered commit is a failure, and its rows come again."""
+
+    def commit(self) -> Committable:
+        """See DirectWriter."""
+        session = self._session
+        if session is not None:
+            with translate_errors(f"{self._where}, committing"), self._bad_rows_named():
+                self._sender.wait()
+                session.execute("COMMIT")
+            self._give_back(_KEPT_S)
+        faults.point("written", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
+
+    def _begin(self, session: S) -> None:
+        session.execute(session.begin)

@@ -13,7 +13,7 @@ from connectors.api.contracts import Finding
 from connectors.api.tls import Protection
 from connectors.sql import head, table_format, tables
 from connectors.sql.statements import Connected, StatementError
-from twophase.errors import ConnectorError, TargetError
+from eos.errors import ConnectorError, TargetError
 
 Check = Callable[[], Iterator[Finding]]
 _Session = TypeVar("_Session")

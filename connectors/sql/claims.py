@@ -6,10 +6,10 @@ import logging
 import time
 from typing import Final, Protocol
 
-from connectors.owner import Owner, check_counted, check_succession, fenced
+from connectors.owner import Owner, check_counted, check_succession, fenced_error
 from connectors.sql import tables
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 from twophase.ids import sink_key
 
 FROZEN_S: Final = 20.0
@@ -104,4 +104,4 @@ def hold_claim(server: Connected, pipeline: str, sink: str, owner: Owner) -> Non
     """Lock the claim row for the rest of the transaction. Raises FencedError if it is not this one, StatementError."""
     found = read_claim(server, pipeline, sink, lock=server.for_update)
     if found != owner:
-        raise fenced(sink, found, owner)
+        raise fenced_error(sink, found, owner)

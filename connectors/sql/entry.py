@@ -23,14 +23,16 @@ from connectors.log.place import LogPlace
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 UPSERT: Final = "upsert"
 LOG: Final = "write-ahead-log"
+_MOST_PREPARED: Final = 99
+"""Checkpoints that may wait as prepared transactions."""
 
 _NO_UPSERT: Final = (
-    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that lives on after its checkpoint was "
-    "written anew would put an older row over a newer one. With exactly-once a replay changes nothing"
+    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that still runs after its checkpoint "
+    "was rewritten would put an older row over a newer one. With exactly-once a replay changes nothing"
 )
 TWO_PHASE_PROMISE: Final = EXACTLY_ONCE.replace("in each sink once", "in the table once")
 LOG_PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their witness"
@@ -227,10 +229,19 @@ class ServerEntry(TableEntry):
         return self
 
     @model_validator(mode="after")
-    def _backlog_of_a_log(self) -> Self:
-        if self.max_backlog is not None and self.commit == TWO_PHASE:
-            found = "rows that wait as prepared transactions keep their locks in the database"
-            raise wrong(found, "commit: write-ahead-log", "checkpoint.max_concurrent", at="max_backlog")
+    def _backlog_with_locks(self) -> Self:
+        """Prepared transactions keep their locks, so that few may wait."""
+        if self.max_backlog is None or self.commit != TWO_PHASE:
+            return self
+        if self.max_backlog.max_bytes is not None:
+            raise wrong(
+                "'bytes' counts what waits in a log", "checkpoints: N", "commit: write-ahead-log", at="max_backlog"
+            )
+        if self.max_backlog.checkpoints > _MOST_PREPARED:
+            found = (
+                f"{self.max_backlog.checkpoints} checkpoints: their prepared transactions keep locks in the database"
+            )
+            raise wrong(found, f"at most {_MOST_PREPARED}", "commit: write-ahead-log", at="max_backlog")
         return self
 
     @property
@@ -276,11 +287,11 @@ class ServerEntry(TableEntry):
         own = {"url": self.url.reveal(), "log": log, "timeout_s": context.timeout_s}
         return {**super().arguments(context), **own}
 
-    def read_dead_letters(self) -> list[Letter]:
+    def read_dead_letters(self) -> list[DeadLetter]:
         """See SinkEntry."""
-        from connectors.sql.letters import read_letters  # loads SQLAlchemy
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
-        return list(read_letters(self.url.reveal(), self.table, self.columns))
+        return list(read_dead_letters(self.url.reveal(), self.table, self.columns))
 
 
 class TableDeadLetter(DeadLetterEntry):

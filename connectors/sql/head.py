@@ -7,25 +7,31 @@ version alone is not enough: after a fail-over or a restored dump the row reache
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Connection,
+    LargeBinary,
+    MetaData,
+    String,
     Table,
+    and_,
+    delete,
     insert,
     select,
     update,
 )
+from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from connectors.sql.kind import kind_of, place_of
-from connectors.sql.shelf import BYTES, METADATA, NAME, OPTIONS, SHELVES, ExistsError, SqlShelf
 from connectors.sql.table_format import COMMENT, check_formats, creating, reading
-from twophase.errors import (
+from eos.errors import (
     HeadAccessError,
     HeadError,
     HeadFormatError,
@@ -33,6 +39,81 @@ from twophase.errors import (
     TargetError,
 )
 from twophase.head import Versioned
+
+METADATA: Final = MetaData()
+_MYSQL_NAME: Final = mysql.VARCHAR(255, charset="utf8mb4", collation="utf8mb4_bin")  # compared to the letter
+NAME: Final = String(255).with_variant(_MYSQL_NAME, "mysql", "mariadb")
+BYTES: Final = LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
+OPTIONS: Final[dict[str, Any]] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
+
+
+def _shelf(table: str) -> Table:
+    return Table(
+        table,
+        METADATA,
+        Column("pipeline", NAME, primary_key=True),
+        Column("name", NAME, primary_key=True),
+        Column("content", BYTES, nullable=False),
+        comment=COMMENT,
+        **OPTIONS,
+    )
+
+
+SHELVES: Final = {"records": _shelf("eos_record"), "requests": _shelf("eos_request")}
+
+Transaction = Callable[[str], AbstractContextManager[Connection]]
+"""What it is for, in words -> a transaction that commits at the end of the block."""
+
+
+class ExistsError(Exception):
+    """A row with this primary key is there already."""
+
+
+class SqlShelf:
+    """A twophase.head.Shelf in a table."""
+
+    def __init__(self, table: Table, pipeline: str, transaction: Transaction, look_every_s: float) -> None:
+        self._table = table
+        self._pipeline = pipeline
+        self._transaction = transaction
+        self.look_every_s = look_every_s  # see Shelf
+
+    def put(self, name: str, content: bytes) -> bool:
+        """See Shelf."""
+        try:
+            with self._transaction(f"write {name}") as connection:
+                connection.execute(insert(self._table).values(pipeline=self._pipeline, name=name, content=content))
+        except ExistsError:
+            return False
+        return True
+
+    def get(self, name: str) -> bytes | None:
+        """See Shelf."""
+        with self._transaction(f"read {name}") as connection:
+            content = connection.execute(select(self._table.c.content).where(self._named(name))).scalar_one_or_none()
+        return bytes(content) if content is not None else None
+
+    def hold(self, connection: Connection, names: Sequence[str]) -> bool:
+        """Whether there are contents of all these names, asked in a transaction that is open: so of the same server."""
+        if not names:
+            return True
+        mine = and_(self._table.c.pipeline == self._pipeline, self._table.c.name.in_(names))
+        return len(connection.execute(select(self._table.c.name).where(mine)).all()) == len(set(names))
+
+    def delete(self, name: str) -> None:
+        """See Shelf."""
+        with self._transaction(f"delete {name}") as connection:
+            connection.execute(delete(self._table).where(self._named(name)))
+
+    def names(self) -> Sequence[str]:
+        """See Shelf."""
+        mine = self._table.c.pipeline == self._pipeline
+        with self._transaction("list names") as connection:
+            return sorted(str(name) for name in connection.execute(select(self._table.c.name).where(mine)).scalars())
+
+    def _named(self, name: str) -> ColumnElement[bool]:
+        return and_(self._table.c.pipeline == self._pipeline, self._table.c.name == name)
+
 
 _HEAD: Final = Table(
     "eos_head",
@@ -68,7 +149,6 @@ class SqlHead:
         self._records = self.shelf("records")
 
     def read(self) -> Versioned | None:
-        """See HeadStore."""
         with self._transaction("read") as connection:
             row = connection.execute(
                 select(_HEAD.c.version, _HEAD.c.value).where(_HEAD.c.pipeline == self._pipeline)
@@ -104,13 +184,11 @@ class SqlHead:
             raise HeadUnknownError(error.message, remedy=error.remedy) from error
 
     def put_record(self, name: str, content: bytes) -> None:
-        """See HeadStore."""
         if not self._records.put(name, content) and self.get_record(name) != content:
             message = f"record {name} in {self.describe()} exists with another content"
             raise HeadFormatError(message, remedy="something else wrote it; do not go on")
 
     def get_record(self, name: str) -> bytes:
-        """See HeadStore."""
         content = self._records.get(name)
         if content is None:
             message = f"record {name} is missing in {self.describe()}, and head points at it"
@@ -118,11 +196,9 @@ class SqlHead:
         return content
 
     def delete_record(self, name: str) -> None:
-        """See HeadStore."""
         self._records.delete(name)
 
     def list_records(self) -> Sequence[str]:
-        """See HeadStore."""
         return self._records.names()
 
     def shelf(self, name: str) -> SqlShelf:
@@ -130,14 +206,12 @@ class SqlHead:
         return SqlShelf(SHELVES[name], self._pipeline, self._transaction, _LOOK_EVERY_S)
 
     def describe(self) -> str:
-        """See HeadStore."""
         return f"table eos_head of {self._engine.dialect.name} at {self._place}, pipeline {self._pipeline}"
 
     def __repr__(self) -> str:
         return f"SqlHead({self.describe()})"
 
     def close(self) -> None:
-        """See HeadStore."""
         self._engine.dispose()
 
     def _create(self) -> None:

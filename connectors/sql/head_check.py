@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from connectors.api.contracts import Finding
 from connectors.sql.kind import kind_of
 from connectors.sql.statements import StatementError
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 
 def check_head(name: str, url: str) -> Sequence[Finding]:

@@ -18,7 +18,7 @@ from connectors.api import plugins
 from connectors.api.contracts import Finding
 from connectors.api.database import Database
 from connectors.sql.statements import StatementError
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _KEPT_S: Final = 600
 

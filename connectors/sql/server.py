@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.log.keyed import KeyedForm
-from connectors.sql.direct_writer import DirectBulkWriter
-from connectors.sql.fitting import Fit, Plan, RowColumn
+from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.log.store import Store
-from connectors.sql.making import Types
 from connectors.sql.partitioning import Partitioning
+from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch
+from connectors.sql.schema_migration import Types
 from connectors.sql.statements import Connected
 from connectors.sql.two_phase.writer import TwoPhaseWriter
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 
@@ -28,7 +28,7 @@ class Column(Protocol):
 
     @property
     def name(self) -> str:
-        """As declared."""
+        """Name of the column as declared."""
 
     @property
     def declared(self) -> str:
@@ -99,7 +99,7 @@ class Server(ABC, Generic[C, T, P]):
         """That there is no such table."""
 
     @abstractmethod
-    def _planned(self, rows: tuple[RowColumn, ...], target: T) -> Fit[P]:
+    def _planned(self, rows: tuple[RowColumn, ...], target: T) -> SchemaMatch[P]:
         """Rows compared with the table, column by column."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class Server(ABC, Generic[C, T, P]):
 
     @abstractmethod
     def direct_writer(self, transaction: TransactionId) -> DirectBulkWriter[Any]:
-        """See Sink."""
+        """Return the writer of a task that commits its rows itself."""
 
     @abstractmethod
     def _two_phase_writer(self, transaction: TransactionId) -> TwoPhaseWriter[Any]:

@@ -22,15 +22,21 @@ from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql import checks
-from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.refusing import LettersTable
-from connectors.sql.making import Maker
+from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.partitioning import Partitioning
+from connectors.sql.schema_match import RowColumn, SchemaMatch
+from connectors.sql.schema_migration import (
+    SchemaMigrator,
+    migrator_of,
+    plan_findings,
+    repeat_problems,
+    rows_of,
+    with_order,
+)
 from connectors.sql.server import C, P, Server, T
-from connectors.sql.statements import LET_GO_S, translated
-from connectors.sql.wanted import ahead, maker_of, refusing_repeats, rows_of, with_order
-from twophase.errors import TargetError
+from connectors.sql.statements import LET_GO_S, translate_errors
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.values import Committable
@@ -98,18 +104,16 @@ class ServerSink(Server[C, T, P]):
         """See Sink. The rows are compared with the table as it was."""
         target: T = decode_known(self.name, self._place, self._table_type, known)
         fit = self._fit(target, rows_of(self, schema))
-        if fit.complaints:
-            raise must_wait(self.name, f"the rows do not fit table {target}: " + "; ".join(fit.complaints))
+        if fit.problems:
+            raise must_wait(self.name, f"the rows do not fit table {target}: " + "; ".join(fit.problems))
         return self._opened(schema, target, fit)
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink."""
         names, _ = self._seen(schema, run=False)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return with_order(self.upsert, [plan.name for plan in self.plans])
 
     @property
@@ -130,7 +134,6 @@ class ServerSink(Server[C, T, P]):
         return self._two_phase_writer(transaction).in_place_of(instead_of)
 
     def committer(self, pipeline: str) -> Committer:
-        """See Sink."""
         if self.log is not None:
             target = LogTarget(
                 self.name,
@@ -144,16 +147,15 @@ class ServerSink(Server[C, T, P]):
             return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
         return self._two_phase_committer(pipeline)
 
-    def letters_table(self) -> LettersTable:
+    def letters_table(self) -> DeadLettersTable:
         """Open this sink of dead letters, whose table exists. Changes nothing.
 
         Raises TargetError, SinkUnavailableError.
         """
         opened = replace(self, create=False, evolve=False)._compared(SCHEMA)
-        return LettersTable(opened.table, opened._form(opened.plans), opened.columns)
+        return DeadLettersTable(opened.table, opened._form(opened.plans), opened.columns)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
-        """See Sink."""
         compare = None if schema is None else lambda: self._compared(schema).partitioning
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None or self.repeats else self.log.slots
@@ -169,25 +171,25 @@ class ServerSink(Server[C, T, P]):
         """Of a task's connection, which does nothing while a step takes its time."""
         return max(LET_GO_S, min(math.ceil(self.timeout_s), _LONGEST_S))
 
-    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[T, Fit[P]] | None]:
+    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[T, SchemaMatch[P]] | None]:
         """The columns that are written, and the table that takes them; None: a start is to make it.
 
         `run`: make what is missing, where the spec says so; else take it for made.
         """
-        with translated(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
+        with translate_errors(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
             if run:
                 checks.require(f"sink {self.name} at {self._where}", self._requirements(session))
             maker = self._maker(session, schema)
-            seen = maker.make(session) if run else maker.foresee()
+            seen = maker.make(session) if run else maker.dry_run()
             if seen is None and (run or not self.create):
                 raise self._missing(session, maker.remedy())
             names = maker.columns(seen)
-        if seen is not None and seen[1].complaints:
+        if seen is not None and seen[1].problems:
             target, fit = seen
             message = f"sink {self.name}: table {target} at {self._where} does not take the rows:\n  - "
             has = ", ".join(f"{column.name} {column.declared}" for column in target.columns)
             remedy = f"change the table or the transforms; the table has {has}"
-            raise TargetError(message + "\n  - ".join(fit.complaints), remedy=remedy)
+            raise TargetError(message + "\n  - ".join(fit.problems), remedy=remedy)
         return names, seen
 
     def _compared(self, schema: pa.Schema, *, run: bool = False) -> Self:
@@ -199,7 +201,7 @@ class ServerSink(Server[C, T, P]):
             self._rehearse(fit.plans, self.upsert)
         return self._opened(schema, target, fit)
 
-    def _opened(self, schema: pa.Schema, target: T, fit: Fit[P]) -> Self:
+    def _opened(self, schema: pa.Schema, target: T, fit: SchemaMatch[P]) -> Self:
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}
         log, upsert = self.log and self.log.on_driver(), self.upsert and self.upsert.of(schema)
         spread = self._spread(target, kinds)
@@ -210,21 +212,21 @@ class ServerSink(Server[C, T, P]):
     def _place(self) -> str:
         return f"{self._where}, table {self.table}"
 
-    def _maker(self, session: C, schema: pa.Schema) -> Maker[T, P]:
-        return maker_of(self, schema, self._types(session), partial(self._find, session), self._fit)
+    def _maker(self, session: C, schema: pa.Schema) -> SchemaMigrator[T, P]:
+        return migrator_of(self, schema, self._types(session), partial(self._find, session), self._fit)
 
     def _ahead(self, schema: pa.Schema | None, session: C) -> Iterator[Finding]:
         """What a run would make."""
         maker = None if schema is None else partial(self._maker, session, schema)
-        return ahead(self, "target", partial(self._find, session), maker)
+        return plan_findings(self, "target", partial(self._find, session), maker)
 
-    def _fit(self, target: T, rows: tuple[RowColumn, ...]) -> Fit[P]:
+    def _fit(self, target: T, rows: tuple[RowColumn, ...]) -> SchemaMatch[P]:
         fit = self._planned(rows, target)
         given = {row.name: row.type for row in rows}
         kinds = {plan.column: (plan.name, given[plan.name]) for plan in fit.plans}
         wrong = [*self._unfit(target), *fit.wrong]
         if self.repeats:
-            wrong += refusing_repeats(self._repeating(target, kinds))
+            wrong += repeat_problems(self._repeating(target, kinds))
         if self.upsert is not None:
             wrong += self._unmergeable(target, fit.columns_of(self.upsert.key), kinds)
         return replace(fit, wrong=tuple(wrong))
@@ -233,5 +235,5 @@ class ServerSink(Server[C, T, P]):
         """What the user may not do would be found only when rows are decided."""
         schema, deletes = segment_schema(self._form(plans), upsert), upsert.deleted is not None
         doing = f"sink {self.name} at {self._where}, merging no row into table {self.table}"
-        with translated(doing), closing(self._store()) as store:
+        with translate_errors(doing), closing(self._store()) as store:
             store.rehearse(self.table, key_of(schema), schema, deletes=deletes)

@@ -15,7 +15,7 @@ from sqlalchemy import BigInteger, Integer
 from connectors.owner import check_counted
 from connectors.sql import tables
 from connectors.sql.statements import Connected
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.ids import sink_key
 
 SLOT: Final = tables.table(

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from sqlalchemy import Dialect
 
-from twophase.errors import BadRowError, ConnectorError
+from eos.errors import BadRowError, ConnectorError
 
 LET_GO_S: Final = 600
 """So long a connection may do nothing: then the server ends it, and a stopped attempt keeps its locks no longer (H17).
@@ -19,7 +19,7 @@ _SAVEPOINT: Final = "eos_batch"
 
 
 class StatementError(Exception):
-    """A statement failed. Never leaves `connectors.sql`: at its border `translated` makes a ConnectorError of it."""
+    """A statement failed. Never leaves `connectors.sql`: there `translate_errors` raises a ConnectorError instead."""
 
     text: str  # the server's words
 
@@ -123,8 +123,8 @@ def _roll_back(server: Connected) -> None:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
-    """Raise what the block raises as StatementError as one of twophase.errors instead."""
+def translate_errors(doing: str) -> Iterator[None]:
+    """Raise what the block raises as StatementError as one of eos.errors instead."""
     try:
         yield
     except StatementError as error:

@@ -41,22 +41,18 @@ class StoredRows(Generic[P]):
 
     @property
     def schema(self) -> pa.Schema:
-        """See Form."""
         return pa.schema([pa.field(plan.column, pa.string(), metadata={FORM: plan.form.value}) for plan in self.plans])
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form."""
         columns = [self._texts(plan, batch.column(plan.name), first_row) for plan in self.plans]
         for plan, column in zip(self.plans, columns, strict=True):
             self._check(plan, column, first_row)
         return pa.record_batch(columns, schema=self.schema)
 
     def only(self, names: Sequence[str]) -> Self:
-        """See KeyedForm."""
         return type(self)(tuple(plan for plan in self.plans if plan.name in names))
 
     def stored(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See KeyedForm."""
         columns = {plan.name: plan.column for plan in self.plans}
         return tuple(columns[name] for name in names)
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 from sqlalchemy import Dialect, Table
 from sqlalchemy.schema import CreateTable, SetTableComment
 
+from eos.errors import HeadFormatError
 from twophase.codec import check_readable
-from twophase.errors import HeadFormatError
 
 FORMAT: Final = 1
 COMMENT: Final = f"eos_format {FORMAT}"

@@ -17,7 +17,7 @@ from sqlalchemy.dialects import mysql
 
 from connectors.sql import table_format
 from connectors.sql.statements import Connected, StatementError, in_transaction
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId
 from twophase.values import Committable, origin
 

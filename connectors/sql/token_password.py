@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from connectors.api.login import LoginOptionsError, TokenLogin, token_login
 from connectors.aws import rds_token
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 
 def login_of(url: str) -> TokenLogin | None:

@@ -40,7 +40,6 @@ class HeldStorage:
         self._gate = gate
 
     def open(self, name: str) -> BinaryIO:
-        """See Storage."""
         self._gate.hold()
         return self._storage.open(name)
 
@@ -55,7 +54,6 @@ class HeldLog(LogPlace):
     gate: Gate = field(default_factory=Gate)
 
     def open(self) -> Storage:
-        """See LogPlace."""
         return cast("Storage", HeldStorage(super().open(), self.gate))
 
 

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.testing.rows import Change, Row, batch
 from connectors.testing.target import Target, schema_for
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer, Prepared
 from twophase.values import CommitOutcome, Committable

@@ -10,7 +10,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.adapters.exactly_once import ExactlyOnce
+from eos import ExactlyOnce
 
 
 def main(spec: str, checkpoint: str, folder: str) -> None:

@@ -10,7 +10,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.adapters.formats import register_formats
+from eos import register_formats
 
 
 def main(spec: str, checkpoint: str, folder: str) -> None:

@@ -10,8 +10,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from spark_jobs.adapters.exactly_once import ExactlyOnce
-from spark_jobs.adapters.formats import register_formats
+from eos import ExactlyOnce, register_formats
 
 
 def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str) -> None:

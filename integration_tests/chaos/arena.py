@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.testing.files import files_in
+from eos.errors import HeadError
 from integration_tests import databases
 from integration_tests.chaos import chain
 from integration_tests.chaos.brokers import Brokers
@@ -31,7 +32,6 @@ from integration_tests.services.postgres_native import Postgres
 from tests.object_store import Bucket
 from tests.object_store import server as object_store
 from twophase.codec import decode_head
-from twophase.errors import HeadError
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
 

@@ -20,7 +20,7 @@ class Setup:
     mysql: str  # `commit` of the sink into MySQL
     postgresql: str  # the same into PostgreSQL
     mode: str = "exactly-once"
-    max_concurrent: int = 1
+    waiting: int = 0  # checkpoints that may wait at each sink
     has_backlog: bool = False  # sinks with a log may be away
     log: str = "folder"  # or "object store"
     has_dead_letters: bool = False  # some records do not decode
@@ -41,9 +41,9 @@ SETUPS: Final = (
     Setup("two-phase", "two-phase", has_dead_letters=True),
     Setup("write-ahead-log", "two-phase", has_backlog=True),
     Setup("upsert", "write-ahead-log", log="object store"),
-    Setup("two-phase", "write-ahead-log", max_concurrent=3),
+    Setup("two-phase", "write-ahead-log", waiting=2),
     Setup("two-phase", "two-phase", mode="at-least-once"),
-    Setup("write-ahead-log", "upsert", max_concurrent=2, has_backlog=True, log="object store", has_dead_letters=True),
+    Setup("write-ahead-log", "upsert", waiting=1, has_backlog=True, log="object store", has_dead_letters=True),
 )
 """Taken in turn."""
 

@@ -45,7 +45,6 @@ def pipeline_spec(
         "timeout": "60s",
         "max_records_per_checkpoint": _MOST_RECORDS,
         "mode": setup.mode,
-        "max_concurrent": setup.max_concurrent,
     }
     if bucket is not None:
         options = {"endpoint": f"http://127.0.0.1:{bucket.port}", "allow_http": True, "region": "us-east-1", **KEYS}
@@ -98,7 +97,7 @@ def _table(kind: str, url: str, setup: Setup) -> dict[str, Any]:
     }
     match setup.commits[kind]:
         case "two-phase":
-            return {**sink, "commit": "two-phase"}
+            return {**sink, "commit": "two-phase", **_backlog(setup)}
         case "upsert":
             return {**sink, **_log(setup), "commit": "upsert", "key": ["k"]}
         case _:
@@ -106,5 +105,9 @@ def _table(kind: str, url: str, setup: Setup) -> dict[str, Any]:
 
 
 def _log(setup: Setup) -> dict[str, Any]:
-    backlog = {"max_backlog": _BACKLOG} if setup.has_backlog else {}
+    backlog = {"max_backlog": _BACKLOG} if setup.has_backlog else _backlog(setup)
     return {"commit": "write-ahead-log", **backlog}
+
+
+def _backlog(setup: Setup) -> dict[str, Any]:
+    return {"max_backlog": {"checkpoints": setup.waiting}} if setup.waiting else {}

@@ -16,7 +16,7 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 
 _AGAIN_S: Final = 0.5
 _POLL_S: Final = 0.1
-_NEVER: Final = ("eos repair", "eos reset", "another life")
+_NEVER: Final = ("eos repair", "eos reset", "another incarnation")
 
 
 class Supervised:

@@ -8,7 +8,7 @@ import sysconfig
 import venv
 from pathlib import Path
 
-_PROJECT = ("wal", "twophase", "connectors", "spark_jobs", "integration_tests", "examples")
+_PROJECT = ("eos", "wal", "twophase", "connectors", "spark_jobs", "integration_tests", "examples")
 _FIND = "import importlib.util, sys; print([name for name in sys.argv[1:] if importlib.util.find_spec(name)])"
 
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -69,14 +69,20 @@ class PipelineProcess:
 
     def await_point(self, stem: str, timeout_s: float = _POINT_S) -> int:
         """Wait until a process stops at this point; returns its id. Fails if the driver ends before."""
+        return self.await_any([stem], timeout_s)
+
+    def await_any(self, stems: Iterable[str], timeout_s: float = _POINT_S) -> int:
+        """Wait until a process stops at one of these points; returns its id. Fails if the driver ends before."""
+        awaited = tuple(stems)
         deadline = time.monotonic() + timeout_s
-        while (pid := self.faults.stopped(stem)) is None:
+        while not (stopped := [pid for stem in awaited if (pid := self.faults.stopped(stem)) is not None]):
+            name = " or ".join(awaited)
             if self._process.poll() is not None:
-                raise AssertionError(self._report(f"ended with {self._process.returncode} before it came to {stem}"))
+                raise AssertionError(self._report(f"ended with {self._process.returncode} before it came to {name}"))
             if time.monotonic() > deadline:
-                raise AssertionError(self._report(f"did not come to {stem} within {timeout_s:g} s"))
+                raise AssertionError(self._report(f"did not come to {name} within {timeout_s:g} s"))
             time.sleep(_POLL_S)
-        return pid
+        return stopped[0]
 
     def await_file(self, path: Path, timeout_s: float = _POINT_S) -> None:
         """Wait until a file or folder is there. Fails if the driver ends before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -13,7 +13,10 @@ import pytest
 
 from integration_tests.harness.drain import drained_rows
 from integration_tests.harness.oracle import PostgresTable, SinkTable
+from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.rotation import rotated
 from integration_tests.harness.workload import Row
+from twophase.ids import sink_key
 
 KEYS: Final = 300  # of a keyed sink; of one parity each, and so of one partition
 STEPS: Final = {
@@ -27,6 +30,45 @@ POINTS: Final = ("writing", "prepared", "before-decide", "after-decide", "betwee
 
 LOG_POINTS: Final = (*POINTS[:4], "applying", *POINTS[4:])
 """And one with a log."""
+
+_IN_TASK: Final = frozenset({"writing", "prepared"})
+_OF_EACH_SINK: Final = _IN_TASK | {"applying", "between-commits"}
+_UNDECIDED: Final = frozenset({"writing", "prepared", "before-decide", "after-decide"})  # or nothing is committed yet
+
+
+def points_of(variant: str) -> tuple[str, ...]:
+    """Return the points at which a sink can be killed. `variant`: its `commit`, or its name in TARGETS."""
+    return POINTS if variant.endswith("two-phase") else LOG_POINTS
+
+
+def stems(point: str, number: int, sinks: Iterable[str]) -> list[str]:
+    """Return the fault points of a checkpoint at which each of these sinks, by their names in a spec, is at `point`."""
+    if point in _OF_EACH_SINK:
+        return [f"{point}@{number}@{sink_key(sink)}" for sink in sinks]
+    return [f"{point}@{number}"]
+
+
+def visible(point: str, number: int) -> tuple[int, int]:
+    """Return how many checkpoints are visible in a sink, at least and at most, while a pipeline stands at `point`."""
+    if point in _UNDECIDED:
+        return number, number
+    return (number, number + 1) if point in _OF_EACH_SINK else (number + 1, number + 1)
+
+
+def await_all(process: PipelineProcess, point: str, number: int, groups: Iterable[Iterable[str]]) -> None:
+    """Wait until each sink is at `point`, whose stems are armed.
+
+    `groups`: the sinks that take the same rows. One task serves a group, one sink after another. It is released from
+    each stop but the last, and then has brought every sink of the group to the point, and none of them past it.
+    """
+    waiting = [stems(point, number, group) for group in groups]
+    while any(waiting):
+        process.await_any(stem for group in waiting for stem in group)
+        for group in waiting:
+            for stem in [each for each in group if process.faults.stopped(each) is not None]:
+                group.remove(stem)
+                if group and point in _IN_TASK:
+                    process.release(stem)
 
 
 class Target(Protocol):
@@ -141,20 +183,24 @@ Make = Callable[[pytest.FixtureRequest], Target]
 
 
 def _mysql(commit: str) -> Make:
-    return lambda request: DatabaseTarget("mysql", commit, SinkTable(request.getfixturevalue("database"), "records"))
+    return lambda request: DatabaseTarget(
+        "mysql", commit, SinkTable(request.getfixturevalue("database"), _table(commit))
+    )
 
 
 def _postgres(commit: str) -> Make:
-    def make(request: pytest.FixtureRequest) -> Target:
-        return DatabaseTarget(
-            "postgresql", commit, PostgresTable(request.getfixturevalue("postgres_database"), "records")
-        )
-
-    return make
+    return lambda request: DatabaseTarget(
+        "postgresql", commit, PostgresTable(request.getfixturevalue("postgres_database"), _table(commit))
+    )
 
 
 def _sqlite(commit: str) -> Make:
-    return lambda request: SqliteTarget(commit, request.getfixturevalue("tmp_path") / "records.db")
+    return lambda request: SqliteTarget(commit, request.getfixturevalue("tmp_path") / f"{_table(commit)}.db")
+
+
+def _table(commit: str) -> str:
+    """Return a name that differs between the variants, which may share a database."""
+    return f"records_{commit.replace('-', '_')}"
 
 
 def _kafka(request: pytest.FixtureRequest) -> Target:
@@ -174,3 +220,16 @@ TARGETS: Final[Mapping[str, Make]] = {
     "kafka write-ahead-log": _kafka,
 }
 """By name of sink and variant."""
+
+ALL: Final = "all sinks"
+"""The case of the kill matrix that is one pipeline with every sink."""
+
+EACH: Final = 1
+"""Points of a sink alone in a run. There are more sinks than points."""
+
+
+def points_of_run(seed: int | None) -> dict[str, Sequence[str]]:
+    """Return the points of each case of a run. A case is a sink's name in TARGETS, or ALL. No seed: every point."""
+    own = {name: points_of(name) for name in TARGETS}
+    single: dict[str, Sequence[str]] = dict(own if seed is None else rotated(own, EACH, seed))
+    return {**single, ALL: LOG_POINTS}

@@ -108,14 +108,14 @@ def read_passed(path: Path = RECORD) -> dict[str, Passed]:
 
 def write_passed(durations_s: Mapping[str, float], revision: str, path: Path = RECORD) -> None:
     """Note that these tests passed on this revision. Tests of files that are gone are forgotten."""
-    now = {_plain(name): Passed(revision, round(duration_s, 1)) for name, duration_s in durations_s.items()}
+    now = {plain_name(name): Passed(revision, round(duration_s, 1)) for name, duration_s in durations_s.items()}
     project = RECORD.parents[1]
     found = {n: each for n, each in {**read_passed(path), **now}.items() if (project / n.partition("::")[0]).exists()}
     path.write_text(json.dumps({name: asdict(found[name]) for name in sorted(found)}, indent=1) + "\n")
 
 
-def _plain(name: str) -> str:
-    """The node id without `@group`, which pytest-xdist adds where it keeps the tests of a group in one process."""
+def plain_name(name: str) -> str:
+    """Return the node id without `@group`, which pytest-xdist adds to keep the tests of a group in one process."""
     parameters = name.rfind("]") + 1
     return name[:parameters] + name[parameters:].partition("@")[0]
 

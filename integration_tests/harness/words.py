@@ -7,8 +7,8 @@ from itertools import islice
 
 from confluent_kafka import Producer
 
-from examples.demo.place import Place
 from examples.eos import reference
+from integration_tests.demo.place import Place
 from integration_tests.harness.pipeline_process import PipelineProcess
 
 ROUND = 500

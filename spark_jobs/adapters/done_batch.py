@@ -6,11 +6,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eos.errors import PrepareError
 from spark_jobs.batch.acks import by_sink
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement
 from twophase.codec import decode_committable
-from twophase.errors import PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 

@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 
 from connectors.api.mistakes import nearest
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import load_sink_spec
 from spark_jobs.adapters.stream_writer import StreamWriter
 from spark_jobs.query.spark_log import local_folder
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.protection import Gap, require
-from twophase.errors import SpecError
 
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
 
@@ -43,7 +43,6 @@ class EosSink(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return "eos"
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
@@ -93,5 +92,5 @@ def _check_options(given: Mapping[str, str]) -> None:
 
 def _check_none_behind(spec: Spec) -> None:
     if any(limit.checkpoints for limit in limits_of(spec).values()):
-        message = 'max_concurrent and max_backlog are not for format("eos"), where each batch has a process of its own'
-        raise SpecError(message, remedy="remove them, or use foreachBatch(ExactlyOnce(spec))")
+        message = 'max_backlog is not for format("eos"), where each batch has a process of its own'
+        raise SpecError(message, remedy="remove it, or use foreachBatch(ExactlyOnce(spec))")

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import ConnectorError, SpecError
 from spark_jobs.adapters.job_protection import session_gaps
 from spark_jobs.adapters.sink_spec import load_sink_spec, masked
 from spark_jobs.batch.batch import SparkBatch
@@ -28,23 +29,34 @@ from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.session.protection import require
 from spark_jobs.session.shipping import ship
-from twophase.errors import ConnectorError, SpecError
 
 
 class ExactlyOnce:
-    """Writes each row of a streaming query into every sink of a spec exactly once, under one checkpoint.
+    """A function for `foreachBatch` that writes each row of a streaming query into every sink of a spec exactly once.
 
-    The spec names `pipeline`, `checkpoint.location` (where decisions are kept) and `sinks`, without `from`; sources and
-    steps are the job's own. Any source of Spark's that gives the same records for the same offsets will do. Each run of
-    a query is one epoch: its first batch claims head and sink, so that an earlier run that still lives is fenced. With
-    `checkpoint.mode: at-least-once` a batch takes less time, and rows of one that failed may come again.
+        from eos import ExactlyOnce
 
-    Call it exactly once for every batch, also for an empty one. The object may serve one query after another, never two
-    at once.
+        rows.writeStream.foreachBatch(ExactlyOnce("sink.yaml")).option("checkpointLocation", "./spark").start()
 
-    Raises out of `foreachBatch`, so that the query ends and Spark runs the same batch again at the next start:
-    SpecError where Spark's traffic is not protected and the spec does not accept that (docs/security.md);
-    IdentityError where head, Spark's checkpoint and the sink do not tell one story; what the sink raises otherwise.
+    The spec names `pipeline`, `checkpoint.location` (where decisions are stored) and `sinks`, without `from`. Sources
+    and steps are the job's own. Use any source of Spark's that returns the same records for the same offsets.
+
+    Called by: Spark, once for every batch, also for an empty one. A job that calls it from a `foreachBatch` function of
+    its own does so exactly once for each batch. One object serves one query after another, never two at a time.
+
+    Call order: build it on the driver, pass it to `foreachBatch`, start the query. `close` is called at the end of the
+    process, or earlier by the job.
+
+    Blocking: a call blocks until the checkpoint is committed, or decided if a sink may be behind (`max_backlog`).
+
+    Raises: SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
+    runs the same batch at the next start: SpecError if Spark's traffic is not protected and the spec does not accept
+    that (docs/security.md); IdentityError if head, Spark's checkpoint and the sinks contradict each other; other
+    EosErrors of the sinks.
+
+    Rule: each run of a query is one epoch. Its first batch claims head and the sinks, which fences an earlier run that
+    is still alive (R1). With `checkpoint.mode: at-least-once` a batch takes less time, and rows of a failed batch may
+    be written twice.
     """
 
     def __init__(self, spec: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""Makes a session of Spark's know the formats: `register_formats(spark)`, once, before the first query."""
+"""Registration of the formats `eos` and `eos_kafka` in a session of Spark's."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ _log: Final = logging.getLogger("eos.spark")
 
 
 def register_formats(session: SparkSession) -> None:
-    """Register `eos` to write and `eos_kafka` to read. On a cluster, send the project to the workers first.
+    """Register the formats `eos` (to write) and `eos_kafka` (to read) in a session of Spark's.
 
-    Where Spark's traffic is not protected, log that: no spec is known yet. `eos` is refused then, unless its spec
-    accepts it; `eos_kafka` has no spec, and reads.
+    Called by: a job, on the driver, once for each session and before its first query. On a cluster it also sends the
+    project to the workers, once for each application. Blocks no longer than that takes.
+
+    If Spark's traffic is not protected, a warning is logged, because no spec is known yet. A query that writes with
+    `eos` is then refused with SpecError, unless its spec accepts that (docs/security.md). `eos_kafka` has no spec, and
+    reads.
+
+    Raises: what Spark raises, if the session has ended.
     """
     found = session_gaps(session)
     for gap in found:

@@ -17,10 +17,10 @@ from pyspark.sql.types import StructType
 from connectors.api.mistakes import nearest
 from connectors.kafka.entry import KafkaEntry
 from connectors.registry import build_source
+from eos.errors import SpecError
 from spark_jobs.adapters.kafka_reader import KafkaQueryReader
 from spark_jobs.adapters.kafka_start import FORMAT, begun
 from spark_jobs.query.pacing.turns import AlwaysDue
-from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.kafka.source import KafkaSource
@@ -56,7 +56,6 @@ class EosKafka(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """See DataSource."""
         return FORMAT
 
     def schema(self) -> StructType:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.adapters.kafka_start import FORMAT, Begun
 from spark_jobs.query.pacing.turns import Turns
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset, topic_of
-from twophase.errors import IdentityError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from connectors.registry import refuse_network_location
+from eos.errors import HeadFormatError, IdentityError
 from spark_jobs.query.source_offset import topic_of
 from spark_jobs.query.spark_log import local_folder
 from twophase.codec import check_nothing_lost, check_readable, unknown_fields
-from twophase.errors import HeadFormatError, IdentityError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
 

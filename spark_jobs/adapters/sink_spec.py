@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
+from eos.errors import ConnectorError, SpecError
 from spark_jobs.observe.masked_log import mask_log
-from twophase.errors import ConnectorError, SpecError
 
 
 def load_sink_spec(path: str | Path) -> Spec:

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from connectors.api.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import ConnectorError, FencedError, PrepareError, SpecError
 from spark_jobs.adapters.done_batch import DoneBatch
 from spark_jobs.adapters.sink_spec import digest_of, masked
 from spark_jobs.batch.stopwatch import Stopwatch
@@ -36,7 +37,6 @@ from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
 from twophase.codec import encode_committable
-from twophase.errors import ConnectorError, FencedError, PrepareError, SpecError
 from twophase.ids import Scope
 from twophase.ownership import Held
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors.dead_letters import RECORD
-from connectors.sifting import decoded
+from connectors.row_bisector import decode_dead_letters
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.observe.history.model import Acknowledgement
 from twophase.codec import decode_committable, encode_committable
@@ -75,13 +75,13 @@ def skipped(acknowledged: pa.Table) -> int:
 
 
 def committables(acknowledged: pa.Table) -> list[Committable]:
-    """Of all tasks."""
+    """Return the committables of all tasks."""
     return [decode_committable(each) for each in acknowledged.column("committable").to_pylist() if each is not None]
 
 
 def refused(acknowledged: pa.Table) -> pa.Table:
     """All rows that tasks have put aside, as dead_letters.RECORD."""
-    letters = [decoded(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
+    letters = [decode_dead_letters(each) for each in acknowledged.column("refused").to_pylist() if each is not None]
     return pa.concat_tables([RECORD.empty_table(), *letters])
 
 

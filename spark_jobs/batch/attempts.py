@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+from eos.errors import BadRowError, ConnectorError, RowLockedError
 from spark_jobs.batch.sifting_period import SiftingPeriod
-from spark_jobs.batch.tolerance import Tolerance
-from twophase.errors import BadRowError, ConnectorError, RowLockedError
 from twophase.messages import Failed
 
 _log = logging.getLogger("eos.runner")
@@ -15,29 +14,21 @@ _log = logging.getLogger("eos.runner")
 
 @dataclass(slots=True)
 class Tries:
-    """Of one batch; for its thread. A batch is sifted once and looked through once; how often it fails otherwise, the
-    tolerance says."""
+    """The tries of one batch; for its thread. A batch is sifted once and looked through once."""
 
     checkpoint_id: int
     stateful: bool  # then a batch runs once in a query
     most_letters: int | None  # rows that may become dead letters; None: each that is refused is an error
     may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
-    tolerance: Tolerance
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
-    sieve: int | None = field(default=None, init=False)  # of this try, see WriteTask
+    bisector: int | None = field(default=None, init=False)  # of this try, see WriteTask
     locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
     _has_looked: bool = field(default=False, init=False)
-    _tolerated: ConnectorError | None = field(default=None, init=False)  # why this try begins after a pause
 
     def __post_init__(self) -> None:
         """In a period of sifting, the first try is sifted."""
         if self.period.covers(self.checkpoint_id):
-            self.sieve = self.most_letters
-
-    def begin(self) -> Failed | None:
-        """Before each try: blocks as long as it is to be put off. Returns why there is none: the pipeline stops."""
-        tolerated, self._tolerated = self._tolerated, None
-        return Failed(tolerated) if tolerated is not None and not self.tolerance.pause() else None
+            self.bisector = self.most_letters
 
     def looked(self, locked: RowLockedError) -> Failed:
         """No rows are equal, and whoever held the lock is gone. A try that looks is never decided, so that every
@@ -50,7 +41,7 @@ class Tries:
         self.locked = None
         if direct:
             return Failed(reason, again=self._sifts(reason, direct=True))
-        return Failed(reason, again=self._sifts(reason) or self._looks(reason) or self._tolerates(reason))
+        return Failed(reason, again=self._sifts(reason) or self._looks(reason))
 
     def refused(self) -> None:
         """Rows of the try that came through were put aside."""
@@ -59,14 +50,14 @@ class Tries:
 
     def _sifts(self, reason: ConnectorError, *, direct: bool = False) -> bool:
         """Whether the next try puts aside the rows that sinks refuse. With state, the next query does that."""
-        if not isinstance(reason, BadRowError) or self.most_letters is None or self.sieve is not None:
+        if not isinstance(reason, BadRowError) or self.most_letters is None or self.bisector is not None:
             return False
         if self.stateful:
             self.period.end_query(self.checkpoint_id, reason)
             return False
         if direct:
             self.period.refused(self.checkpoint_id)
-        self.sieve = self.most_letters
+        self.bisector = self.most_letters
         told = "checkpoint %d is written again, without the rows that are refused: %s"
         _log.warning(told, self.checkpoint_id, reason.message)
         return True
@@ -79,11 +70,4 @@ class Tries:
         self.locked, self._has_looked = reason, True
         told = "checkpoint %d is written again, in other tasks, to find rows with one key: %s"
         _log.warning(told, self.checkpoint_id, reason.message)
-        return True
-
-    def _tolerates(self, reason: ConnectorError) -> bool:
-        """Whether the next try is the same again."""
-        if self.stateful or not self.tolerance.failed(reason):
-            return False
-        self._tolerated = reason
         return True

@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
 from spark_jobs.batch.attempts import Tries
@@ -23,13 +24,11 @@ from spark_jobs.batch.deadline import ended_after
 from spark_jobs.batch.rewriting import Lost, WritersAgain, kept
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.skipping import Skipped, Skipping
-from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
 from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.query.running_query import EndsHeld, job_group
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
-from twophase.errors import ConnectorError, PrepareError
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable
@@ -50,7 +49,6 @@ class SparkBatch:
     timeout_s: float
     letters: DeadLetters | None = None
     ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
-    tolerance: Tolerance = field(default_factory=Tolerance)
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
@@ -66,11 +64,10 @@ class SparkBatch:
         self._job_group = job_group(self.frame)
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
-        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.tolerance, self.period)
+        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.period)
 
     @property
     def ends_held(self) -> Sequence[int]:
-        """See NumberedBatch."""
         return self.ends(self.frame)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
@@ -79,12 +76,10 @@ class SparkBatch:
         Blocks until they have ended; what runs past the timeout is cancelled (R8).
         """
         tries = self._tries
-        if (stopped := tries.begin()) is not None:
-            return stopped
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
-            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.sieve, places=branch.places)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.bisector, places=branch.places)
 
         try:
             with self._deadline():
@@ -94,7 +89,7 @@ class SparkBatch:
                 if self.chain is not None:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
-                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.sieve is not None)
+                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.bisector is not None)
                 if (surplus := self._left_out(acknowledged)) is not None:
                     return Failed(surplus)
                 prepared = committables(acknowledged)
@@ -130,17 +125,17 @@ class SparkBatch:
         writer_of = WritersAgain(lost, all_refused if letters_lost else frozenset())
         # As the try that was decided: with more columns, rows of another size could be shared out to other tasks.
         sifted = any(each.refused for group in record.committables.values() for each in group)
-        sieve = letters.most if letters is not None and sifted else None
+        bisector = letters.most if letters is not None and sifted else None
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
             places = branch.places
-            return WriteTask(scope, branch.shares, hashes, TOKEN, False, sieve, places=places, writer_of=writer_of)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, False, bisector, places=places, writer_of=writer_of)
 
         counted: dict[str, int] = {}
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task), (digest_method,), placed=sieve is not None)
+                found = self._run(branch_jobs.writing(task), (digest_method,), placed=bisector is not None)
                 written = committables(found)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]

@@ -12,10 +12,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from connectors.api.contracts import Sink, Unopened
 from connectors.dead_letters import PLACE
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.batch.columns import selected
 from spark_jobs.batch.writing import Share
 from spark_jobs.query.steps import apply_steps
-from twophase.errors import SpecError
 
 
 @dataclass(frozen=True, slots=True)

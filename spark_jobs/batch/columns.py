@@ -8,8 +8,8 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from eos.errors import SpecError
 from spark_jobs.batch.writing import HASH_COLUMN
-from twophase.errors import SpecError
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.api.contracts import Sink, Source
-from connectors.dead_letters import RECORD, SCHEMA, dated
+from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id
+from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.batch.columns import numbered, quoted
 from spark_jobs.batch.source_records import Originals
 from spark_jobs.batch.writing import Share
@@ -21,7 +22,6 @@ from spark_jobs.query.ranges import shares
 from spark_jobs.query.running_query import observed
 from spark_jobs.query.task_numbers import numbers, numbers_in
 from spark_jobs.session.failures import TOKEN, carried
-from twophase.errors import BadRecordError, ConnectorError, PrepareError
 from twophase.values import OffsetRange
 
 Ranges = Mapping[str, Sequence[OffsetRange]]
@@ -158,7 +158,7 @@ class _ReadAgain:
                     rows += found.num_rows
                     if rows > self.most:
                         raise too_many(self.checkpoint_id, self.most, _example(found))
-                    yield from dated(found, self.checkpoint_id).to_batches()
+                    yield from add_checkpoint_id(found, self.checkpoint_id).to_batches()
 
 
 def _example(found: pa.RecordBatch) -> str:

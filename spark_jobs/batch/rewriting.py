@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connectors.api.contracts import Sink, Writer
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 from twophase.ids import TransactionId
 from twophase.values import CheckpointRecord, Committable
 

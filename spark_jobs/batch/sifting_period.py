@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Final
 
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 
 _log = logging.getLogger("eos.runner")
 

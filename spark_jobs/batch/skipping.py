@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from connectors.api.contracts import Source
+from eos.errors import BadRecordError
 from spark_jobs.batch.dead_letters import Ranges, Read
-from twophase.errors import BadRecordError
 
 _log: Final = logging.getLogger("eos.source")
 

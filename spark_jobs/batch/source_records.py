@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from connectors.api.contracts import Source
-from connectors.dead_letters import RECORD, with_row
+from connectors.dead_letters import RECORD, append_row
 from spark_jobs.session.failures import carried
 from twophase.values import OffsetRange
 
@@ -67,7 +67,7 @@ def _as_it_was(letters: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBat
     """Each letter with what the record has that stands beside it, and with the row in its error."""
     parts = (letters.column("error"), records.column("error"), letters.column("value"))
     told = zip(*(part.to_pylist() for part in parts), strict=True)
-    errors = pa.array([with_row(error + "; " * bool(more) + more, row) for error, more, row in told], pa.string())
+    errors = pa.array([append_row(error + "; " * bool(more) + more, row) for error, more, row in told], pa.string())
     return _with(letters, {name: records.column(name) for name in _ORIGINAL} | {"error": errors})
 
 

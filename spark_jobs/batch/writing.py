@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.api.contracts import DirectWriter, Sink, Writer
-from connectors.sifting import Sieve
+from connectors.row_bisector import RowBisector
 from spark_jobs.batch.acks import acknowledgement
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.session.failures import carried
@@ -57,7 +57,7 @@ class WriteTask:
     hashes: int  # how many there are behind the rows' columns
     token: str  # see failures.carried
     direct: bool  # at-least-once
-    sieve: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
+    bisector: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
     places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
     first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
     writer_of: WriterOf = first_writer  # of a repair: another (see `again`)
@@ -68,12 +68,16 @@ class WriteTask:
         digest = Digest([0] * self.hashes)
         with carried(self.token):
             shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
-            sieve = Sieve(self.sieve, self.places) if self.sieve is not None else None
+            bisector = RowBisector(self.bisector, self.places) if self.bisector is not None else None
             write = write_and_commit if self.direct else partial(write_and_prepare, writer_of=self.writer_of)
-            written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, sieve)
-        if sieve is not None:
-            written = [sieve.told(share.sink.name, each) for share, each in zip(shares, written, strict=True)]
-        yield acknowledgement(digest.on(self.shares, written), watch, sieve.encoded() if sieve is not None else None)
+            written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, bisector)
+        if bisector is not None:
+            written = [
+                bisector.count_refused(share.sink.name, each) for share, each in zip(shares, written, strict=True)
+            ]
+        yield acknowledgement(
+            digest.on(self.shares, written), watch, bisector.encode() if bisector is not None else None
+        )
 
 
 def write_and_prepare(
@@ -82,7 +86,7 @@ def write_and_prepare(
     batches: Iterable[pa.RecordBatch],
     watch: Stopwatch,
     first: int = 0,
-    sieve: Sieve | None = None,
+    bisector: RowBisector | None = None,
     writer_of: WriterOf = first_writer,
 ) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
@@ -94,7 +98,7 @@ def write_and_prepare(
         with watch.writing(place):
             writers.append(writer_of(share.sink, _transaction(scope, share, first)))
 
-    with _written(shares, writers, batches, watch, sieve):
+    with _written(shares, writers, batches, watch, bisector):
         return [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
 
 
@@ -104,14 +108,14 @@ def write_and_commit(
     batches: Iterable[pa.RecordBatch],
     watch: Stopwatch,
     first: int = 0,
-    sieve: Sieve | None = None,
+    bisector: RowBisector | None = None,
 ) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
     writers: list[DirectWriter] = []
     for place, share in enumerate(shares):
         with watch.writing(place):
             writers.append(share.sink.direct_writer(_transaction(scope, share, first)))
-    with _written(shares, writers, batches, watch, sieve):
+    with _written(shares, writers, batches, watch, bisector):
         return [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
 
 
@@ -132,17 +136,17 @@ def _written(
     writers: Sequence[_W],
     batches: Iterable[pa.RecordBatch],
     watch: Stopwatch,
-    sieve: Sieve | None,
+    bisector: RowBisector | None,
 ) -> Iterator[None]:
     """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
     try:
         for batch in watch.reading(batches):
             for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
                 with watch.writing(place):
-                    if sieve is None:
+                    if bisector is None:
                         writer.write(share.of(batch))
                     else:
-                        sieve.write(writer, share.sink.name, share.of(batch), sieve.place(batch))
+                        bisector.write(writer, share.sink.name, share.of(batch), bisector.place(batch))
         yield
     except BaseException:
         for writer in writers:

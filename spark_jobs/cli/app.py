@@ -10,10 +10,12 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli.checkpoint import checkpoint
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init
+from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.preview_command import preview
@@ -29,7 +31,6 @@ from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
 from spark_jobs.cli.ui_command import ui
 from spark_jobs.cli.validate import validate
-from twophase.errors import ConnectorError, SpecError
 from twophase.version import installed_version
 
 app = typer.Typer(
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command()(init)
 app.command()(schema)
+app.command()(connectors)
 app.command()(validate)
 app.command()(doctor)
 app.command()(preview)
@@ -72,13 +74,12 @@ def eos(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Exactly-once pipelines from Kafka to databases, on Spark, from one YAML file.
+    """Run exactly-once pipelines from Kafka to databases on Spark, from one YAML file.
 
-    Start with `eos init`, which writes a spec to begin with, and `eos validate SPEC`, which says what is wrong with it
-    and what it guarantees; then `eos doctor SPEC`, which asks the real services; `eos preview SPEC`,
-    which shows the first rows; and `eos run SPEC`.
+    Start with `eos init`, which writes a spec. `eos validate SPEC` reports its mistakes and its guarantees. `eos doctor
+    SPEC` checks the real services. `eos preview SPEC` shows the first rows. `eos run SPEC` runs it.
 
-    Exit codes: 0 done, 1 a run failed or a check found something fatal, 2 the spec or the command line is wrong.
+    Exit codes: 0 done; 1 a run failed, or a check found a fatal problem; 2 the spec or the command line is wrong.
     """
 
 

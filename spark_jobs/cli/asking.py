@@ -1,4 +1,4 @@
-"""Asks something of whoever runs the pipeline, and waits for the answer."""
+"""Requests to a running pipeline, with their answers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from rich.console import Console
 
 from connectors.registry import open_requests
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.observe.run_lock import running
-from twophase.errors import ConnectorError
 from twophase.requests import Answer, Channel, Request
 
 _POLL_S: Final = 0.1
 
 
 class NotRunningError(ConnectorError):
-    """Nobody runs the pipeline, or nobody who answers."""
+    """The pipeline does not run, or its process does not answer."""
 
 
 class RefusedError(ConnectorError):
-    """Whoever runs the pipeline did not do what was asked."""
+    """The running pipeline refused the request."""
 
 
 def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s: float, doing: str) -> Answer:
@@ -37,14 +37,14 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
     """
     known = running(spec)
     if known is None and spec.checkpoint.head is None:
-        message = f"{spec.pipeline} does not run: nobody holds {spec.checkpoint.location}"
-        raise NotRunningError(message, remedy="start it with `eos run`; `eos status` shows what it has done")
+        message = f"{spec.pipeline} does not run: no process holds {spec.checkpoint.location}"
+        raise NotRunningError(message, remedy="start it with `eos run`; `eos status` shows its history")
     with open_requests(spec) as channel, Console(stderr=True).status(doing):
         request = channel.ask(kind, arguments, asked_by=asker(), patience_s=timeout_s)
         answer = _wait(spec, channel, request, looks=known is not None)
     if answer is None:
         message = f"{spec.pipeline} has not answered within {timeout_s:g} s; the request is withdrawn"
-        remedy = "`eos status` shows whether it runs and what it does; wait longer with --timeout"
+        remedy = "`eos status` shows whether it runs; wait longer with --timeout"
         raise NotRunningError(message, remedy=remedy)
     if not answer.ok:
         raise RefusedError(answer.message, remedy=answer.remedy)
@@ -61,7 +61,7 @@ def _wait(spec: Spec, channel: Channel, request: Request, *, looks: bool) -> Ans
                 return answer
             if not lives:
                 message = f"the process that ran {spec.pipeline} ended without an answer"
-                raise NotRunningError(message, remedy="`eos status` shows what is decided; start it again")
+                raise NotRunningError(message, remedy="`eos status` shows what is decided; start the pipeline again")
             time.sleep(_POLL_S)
     except BaseException:
         channel.withdraw(request)
@@ -70,8 +70,8 @@ def _wait(spec: Spec, channel: Channel, request: Request, *, looks: bool) -> Ans
 
 
 def asker() -> str:
-    """Who gives this command, for those who read of it later."""
-    name = "somebody"
+    """Return the user and host of this command, for the history."""
+    name = "a user without a name"
     with suppress(KeyError, OSError):  # a user without a name
         name = getpass.getuser()
     return f"{name} at {socket.gethostname()}"

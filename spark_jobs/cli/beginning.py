@@ -20,8 +20,8 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="completed|earliest|latest|TOPIC/PARTITION=OFFSET,...",
-        help="Where the next run begins, whatever `starting_offsets` says. Splits not named go on where they are; "
-        "with completed all do.",
+        help="Start position of the next run, instead of `starting_offsets`. Splits not named keep their position; "
+        "with `completed` all splits do.",
         show_default=False,
     ),
 ]
@@ -32,8 +32,8 @@ def consequence(pipeline: str, head: HeadValue | None, splits: Sequence[SplitSta
     again, never = sum(each.written_again for each in splits), sum(each.never_written for each in splits)
     state = f"has completed checkpoint {head.completed}" if head is not None else "never ran here"
     effect = f"{again:,} records will be written twice, and {never:,} that are there will never be written"
-    unknown = "" if head is not None and head.completed >= 0 else "; what lives before this one wrote is not counted"
-    return f"Pipeline {pipeline!r} {state}. With this beginning {effect}{unknown}."
+    unknown = "" if head is not None and head.completed >= 0 else "; rows of earlier incarnations are not counted"
+    return f"Pipeline {pipeline!r} {state}. With this start {effect}{unknown}."
 
 
 def superseded(announced: HeadValue | None, ended: HeadValue | None) -> str:

@@ -8,15 +8,15 @@ from spark_jobs.cli.output import out
 
 
 def checkpoint(spec: SpecPath, timeout: Timeout = 600.0, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Begin a checkpoint now, and wait until it is committed in every sink.
+    """Trigger a checkpoint and wait until it is committed in every sink.
 
-    The records that are there now become visible without waiting for `checkpoint.interval`; with
-    `max_records_per_checkpoint` so many of them as one checkpoint takes. Says so at once if there is nothing to read.
+    The available records become visible without waiting for `checkpoint.interval`. With `max_records_per_checkpoint`,
+    one checkpoint takes at most that many. If there is nothing to read, the command returns immediately.
 
-    Without --timeout this waits for 10 minutes; the checkpoint goes on in any case.
+    The default timeout is 10 minutes. The checkpoint continues after a timeout.
 
-    Exit code: 0 when it is committed, or there was nothing to read; 1 if the pipeline does not run, ended meanwhile, or
-    has not committed it in time; 2 if the spec is wrong.
+    Exit code: 0 if it is committed, or there was nothing to read; 1 if the pipeline does not run, ended, or has not
+    committed it in time; 2 if the spec is wrong.
 
     Examples:
 

@@ -1,4 +1,4 @@
-"""`eos dead-letters`: what the pipeline could not take, and sending it once more."""
+"""`eos dead-letters`: lists dead letters and resends their records."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from connectors.letters import Letter
+from connectors.dead_letters import DeadLetter
 from connectors.spec import SourceEntry, Spec
+from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from twophase.errors import SpecError
 
 _SHOWN: int = 60  # characters of a value
 
 dead_letters = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="""Show what went to `dead_letter`, and send records once more.
+    help="""Show dead letters and resend their records.
 
     Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
 
@@ -33,7 +33,7 @@ dead_letters = typer.Typer(
 )
 
 Source = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", show_default=False, help="Only those of this source.")
+    str | None, typer.Option("--source", metavar="NAME", show_default=False, help="Only dead letters of this source.")
 ]
 Sink = Annotated[
     str | None, typer.Option("--sink", metavar="NAME", show_default=False, help="Only rows that this sink refused.")
@@ -44,9 +44,9 @@ Sink = Annotated[
 def show(
     spec: SpecPath, source: Source = None, sink: Sink = None, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Show the dead letters that are visible now: where each record is, why it is here, and how it begins.
+    """Show the visible dead letters: coordinates of the record, reason, and the beginning of its value.
 
-    With `--json` whole: key, value and headers in base64. Changes nothing.
+    `--json` prints them completely: key, value and headers in base64. The command changes nothing.
 
     Exit code: 0; 1 if they cannot be read; 2 if the spec is wrong.
 
@@ -80,21 +80,23 @@ def replay(
     everything: Annotated[bool, typer.Option("--all", help="All that were not replayed yet.")] = False,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="TOPIC", show_default=False, help="Another topic than the records' own."),
+        typer.Option(
+            "--to", metavar="TOPIC", show_default=False, help="Send to this topic instead of the records' own topic."
+        ),
     ] = None,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Send records that did not decode once more, with their bytes, key and headers, to their topic or to another one.
+    """Resend records that did not decode, with their bytes, key and headers, to their topic or to another one.
 
-    Each is sent once to a topic, for readers of committed records: what was sent is remembered in the same Kafka
-    transaction, in the topic `eos-markers` of the source's cluster, so that a second call sends nothing again,
-    whatever became of the first one. In their topic they are new records, behind all others: what reads it besides this
-    pipeline reads them twice, and one that still does not decode becomes a dead letter again.
+    Each record is sent once to a topic, for readers of committed records. A marker in the same Kafka transaction, in
+    the topic `eos-markers` of the source's cluster, prevents a second send, also after a crash. In their topic they are
+    new records at the end: other readers of the topic get them twice. A record that still does not decode becomes a new
+    dead letter.
 
-    Records whose rows a sink refused are sent only by `--sink`, once for all of their rows: **every** sink of the
-    pipeline gets them then, also those that took their rows before, and has these twice unless it merges them by a key.
-    A row whose record was not found any more, or not known, is no record and is left out.
+    Records whose rows a sink refused are sent only with `--sink`, once for all of their rows. **Every** sink of the
+    pipeline gets them. Sinks that accepted their rows before have duplicates, unless they merge rows by a key. Rows
+    whose record is unknown or no longer available are omitted.
 
     Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
 
@@ -108,25 +110,25 @@ def replay(
     """
     loaded = out.load(spec)
     if not (source or sink or offset or everything):
-        raise SpecError("nothing says which dead letters to replay", remedy="give --source, --sink, --offset or --all")
+        raise SpecError("no dead letters are selected", remedy="give --source, --sink, --offset or --all")
     found = letters_of(loaded)
     chosen = list({each.record: each for each in found if _is_chosen(each, source, sink, offset)}.values())
     missing = sorted(set(offset or ()) - {str(each.place) for each in chosen})
     if missing:
-        message = f"there is no dead letter of {', '.join(missing)}"
-        raise SpecError(message, remedy="`eos dead-letters list` shows what there is")
+        message = f"there are no dead letters for {', '.join(missing)}"
+        raise SpecError(message, remedy="`eos dead-letters list` shows the dead letters")
     if sink is not None and chosen and not as_json:
-        out.show(out.text(f"Every sink gets these records once more, not only {sink}."))
+        out.show(out.text(f"Every sink gets these records, not only {sink}."))
     sent = [letter for part in _replayed(loaded, chosen, to) for letter in part]
     if as_json:
         facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": len(chosen) - len(sent)}
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
     else:
-        before = f"; {len(chosen) - len(sent)} had been sent there before" if len(sent) < len(chosen) else ""
-        out.show(out.text(f"{len(sent)} of {len(chosen)} records were sent once more{before}."))
+        before = f"; {len(chosen) - len(sent)} had been sent there already" if len(sent) < len(chosen) else ""
+        out.show(out.text(f"{len(sent)} of {len(chosen)} records were resent{before}."))
 
 
-def letters_of(spec: Spec) -> Sequence[Letter]:
+def letters_of(spec: Spec) -> Sequence[DeadLetter]:
     """All that are visible now. Raises SpecError where the spec has no `dead_letter`, and what the service raises."""
     entry = spec.dead_letter
     if entry is None:
@@ -134,16 +136,16 @@ def letters_of(spec: Spec) -> Sequence[Letter]:
     return entry.read_dead_letters()
 
 
-def _is_chosen(letter: Letter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
+def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
     if letter.record is None or letter.sink != sink:
         return False
     return source in (None, letter.source) and (not offsets or letter.place in offsets)
 
 
-def _replayed(spec: Spec, chosen: Sequence[Letter], to: str | None) -> Iterator[Sequence[Letter]]:
+def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[Sequence[DeadLetter]]:
     """Resend topic by topic: a transaction for each, and for each source's cluster."""
     sources = {entry.name: entry for entry in spec.sources}
-    groups: dict[tuple[str, str], list[Letter]] = {}
+    groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
     for (name, topic), letters in groups.items():
@@ -157,7 +159,7 @@ def _source(sources: dict[str, SourceEntry], name: str) -> SourceEntry:
     return sources[name]
 
 
-def _facts(letter: Letter) -> dict[str, object]:
+def _facts(letter: DeadLetter) -> dict[str, object]:
     return {
         "source": letter.source,
         "sink": letter.sink,
@@ -177,7 +179,7 @@ def _base64(value: bytes | None) -> str | None:
     return None if value is None else base64.b64encode(value).decode()
 
 
-def _table(found: Sequence[Letter]) -> Table:
+def _table(found: Sequence[DeadLetter]) -> Table:
     table = Table()
     for heading in ("of", "record", "checkpoint", "error", "value"):
         table.add_column(heading, overflow="fold")

@@ -14,34 +14,34 @@ from rich.table import Table
 from connectors.api.contracts import Finding, Source
 from connectors.registry import build_sink, build_source, check_connections, check_head
 from connectors.spec import Spec, exposures, promise
+from eos.errors import ConnectorError
 from spark_jobs.cli.environment import check_environment, tasks_at_once
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.run.known_sinks import KnownSinks
+from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.master import is_local
 from spark_jobs.session.protection import findings, gaps_of
-from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
 
 _PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host names"
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Check this machine and the real services for what a run will need.
+    """Check this machine and the real services for everything that a run needs.
 
-    Java and Spark, the checkpoint location and its free space, whether a database of head keeps what it has committed,
-    the broker, its topics, where a first run would begin, the steps, the database server's version, settings,
-    privileges and free connections, and the target table against the rows that the steps give. It tries XA and LOAD
-    DATA LOCAL, which some managed databases and proxies refuse.
-    With a cluster as spark.master also each worker's Python and packages, and what it can reach, by a job of a few
-    seconds. Each finding that is not ok says what to do about it.
+    Checks Java and Spark, the checkpoint location and its free space, the durability of head's database, the broker and
+    its topics, the first positions, and the steps. Checks the database server's version, settings, privileges and free
+    connections, and compares the target table with the rows of the steps. Tries XA and LOAD DATA LOCAL, which some
+    managed databases and proxies refuse. If spark.master is a cluster, a job of a few seconds checks each worker's
+    Python, packages and connections. Each finding that is not ok has a remedy.
 
-    Reads no record, writes no row and prepares nothing. Of a table that a run will make or change, it shows the
-    statement. It may wait for a service that does not answer, and it may create the protocol's own tables beside the
-    target, as the first run would.
+    Reads no record, writes no row and prepares nothing. If a run will create or change a table, the statement is shown.
+    The command may wait for a service that does not answer. It may create the protocol's own tables beside the target,
+    as the first run would.
 
-    Exit code: 0 if a run can start, 1 if something that it needs is missing, 2 if the spec is wrong.
+    Exit code: 0 if a run can start; 1 if a requirement is missing; 2 if the spec is wrong.
 
     Examples:
 
@@ -110,8 +110,8 @@ def _connections(spec: Spec) -> Sequence[Finding]:
 
 def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
     """Of a pipeline that has run: whether a start could go on without the sinks that may be away."""
-    may_be_away = [entry.name for entry in spec.outputs if entry.max_backlog is not None]
-    if not may_be_away or spec.checkpoint.at_least_once:
+    may_be_away = [name for name, limit in limits_of(spec).items() if limit.outlasts_outages]
+    if not may_be_away:
         return
     with suppress(ConnectorError):  # what is wrong with head, its own findings say
         if (head := read_head(spec)) is not None:

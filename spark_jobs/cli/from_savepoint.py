@@ -1,4 +1,4 @@
-"""What a start from a savepoint is going to do, for people: said before it is done, and before it is refused."""
+"""Output of a start from a savepoint: its effects, printed before it is done or refused."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def _lines(spec: Spec, beginning: Beginning) -> Iterator[Text]:
     manifest = beginning.manifest
     yield out.text(f"{spec.pipeline}: from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}", "bold")
     if beginning.forks:
-        yield out.text(f"  It is of {manifest.pipeline}: this pipeline is another one from here on.")
+        yield out.text(f"  It belongs to {manifest.pipeline}: this pipeline is a fork of it.")
     yield from (out.text(f"  {each}") for each in beginning.changes.changes)
     yield from (out.text(f"  not restored: {each}") for each in beginning.changes.not_restored)
     if beginning.changes.operators is None:
-        yield out.text("  Positions are restored, and no state: checkpoints are counted from 0 again.")
+        yield out.text("  Positions are restored, but no state: checkpoints are counted from 0.")
     if beginning.goes_on:
-        yield out.text("  The pipeline is where the savepoint is, and goes on as it is.")
+        yield out.text("  The pipeline is still at the savepoint, and continues.")
         return
     for sink, incarnation in beginning.foreign.items():
-        yield out.text(f"  sink {sink} is claimed by another life of the pipeline (incarnation {incarnation})")
+        yield out.text(f"  sink {sink} is claimed by another incarnation of the pipeline ( {incarnation})")
     if beginning.repeated.any:
         yield out.text(f"  {beginning.repeated}", "bold")
         for entry in spec.outputs:
@@ -49,7 +49,7 @@ def _effect(commit: str, rows: int | None) -> str:
             "shows older values again until the pipeline is where it was, and then the same ones as now, if steps give "
             "the same rows"
         )
-    return "these rows come twice" if rows is None else f"{rows:,} rows come twice"
+    return "these rows are written twice" if rows is None else f"{rows:,} rows are written twice"
 
 
 def _table(repeated: Repeated) -> Table:

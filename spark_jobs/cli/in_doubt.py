@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import IdentityError, SpecError
 from spark_jobs.observe.head_reader import read_history
-from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt, Fate, doubt_of
 from twophase.participants import Committer
@@ -17,10 +17,11 @@ from twophase.status import Status
 from twophase.values import Committable
 
 _AGAINST: Final = {
-    Fate.COMMIT: "it is decided: its rows would be lost, and the pipeline would stop at the next start and say so",
-    Fate.ROLL_BACK: "it is not part of any checkpoint: its rows would be in the sink twice",
-    Fate.OPEN: "a driver may be about to decide it; `eos transactions settle` fences that one and then ends it",
-    Fate.FOREIGN: "only the head of the life that it is of knows whether it was decided",
+    Fate.COMMIT: "its checkpoint is decided: its rows would be lost, and the next start would report it and stop",
+    Fate.ROLL_BACK: "it belongs to no checkpoint: its rows would be in the sink twice",
+    Fate.OPEN: "a driver may be about to decide it; `eos transactions settle` fences the driver and then resolves it",
+    Fate.FOREIGN: "this transaction belongs to another incarnation; only that pipeline's head knows "
+    "whether it was committed",
 }
 
 
@@ -91,20 +92,20 @@ def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *,
     """Those to end. Without ids all that are right; with them exactly those, or an error that says why not."""
     if not ids:
         if force:
-            raise SpecError("--force names nothing", remedy="give the ids; `eos transactions list` shows them")
+            raise SpecError("--force needs ids", remedy="`eos transactions list` shows the ids")
         return [each for each in found if each.fate is right]
     known = {each.id: each for each in found}
     unknown = [name for name in ids if name not in known]
     if unknown:
         message = f"no sink holds {', '.join(unknown)} prepared"
-        raise SpecError(message, remedy="`eos transactions list` shows what there is")
+        raise SpecError(message, remedy="`eos transactions list` shows the prepared transactions")
     chosen = [known[name] for name in ids]
     for each in chosen:
         if each.prepared.transaction is None:
-            message = f"refused: {each.id} at sink {each.sink}: it is another program's"
-            raise IdentityError(message, remedy="end it by its own program")
+            message = f"refused: {each.id} at sink {each.sink}: it belongs to another program"
+            raise IdentityError(message, remedy="resolve it with that program")
         if each.fate is not right and not force:
             message = f"refused: {each.id} at sink {each.sink}: {_AGAINST[each.fate]}"
-            lost = "where that head is lost, " if each.fate is Fate.FOREIGN else ""
-            raise IdentityError(message, remedy=f"{lost}`--force` does it all the same")
+            lost = "if that head is lost, " if each.fate is Fate.FOREIGN else ""
+            raise IdentityError(message, remedy=f"{lost}`--force` overrides this")
     return chosen

@@ -9,13 +9,13 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from eos.errors import HeadFormatError
 from spark_jobs.cli.output import out
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.stored import Found
 from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
-from twophase.errors import HeadFormatError
 
 
 def facts_of(taken: Taken) -> dict[str, object]:

@@ -54,9 +54,7 @@ SpecPath = Annotated[
 SpecPaths = Annotated[
     list[Path], typer.Argument(metavar="SPEC...", show_default=False, help="The YAML files, one for each pipeline.")
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", callback=_as_json, help="Print one JSON object instead, also for errors.")
-]
+AsJson = Annotated[bool, typer.Option("--json", callback=_as_json, help="Print one JSON object, also for errors.")]
 Debug = Annotated[
     bool, typer.Option("--debug", callback=_debug, help="Show stack traces with errors. Also: EOS_DEBUG=1.")
 ]
@@ -65,12 +63,12 @@ LogFormat = Annotated[
     typer.Option(
         "--log-format",
         callback=_log_format,
-        help="Of the log on stderr: json is one object a line. Also: EOS_LOG_FORMAT.",
+        help="Format of the log on stderr; json: one object per line. Also: EOS_LOG_FORMAT.",
     ),
 ]
 Timeout = Annotated[
     float,
     typer.Option(
-        "--timeout", metavar="TIME", parser=_duration, show_default=False, help="How long to wait: 30s, 5min."
+        "--timeout", metavar="TIME", parser=_duration, show_default=False, help="Maximum time to wait: 30s, 5min."
     ),
 ]

@@ -20,11 +20,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from eos.bounded import shorten
+from eos.errors import ConnectorError
 from spark_jobs.observe.log_lines import JsonLines
 from spark_jobs.observe.masked_log import mask_log
 from spark_jobs.observe.printable import printable, printable_json
-from twophase.errors import ConnectorError
-from wal.bounded import bounded
 
 _ERROR = logging.ERROR
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it
@@ -102,7 +102,7 @@ class Output:
         if self.debug:
             self._trace(kind, error, trace)
             return
-        self.say(f"error: unexpected {kind.__name__}: {_set_in(bounded(str(error)))}", _ERROR)
+        self.say(f"error: unexpected {kind.__name__}: {_set_in(shorten(str(error)))}", _ERROR)
         self.say("  remedy: run it again with --debug, and report what it prints", _ERROR)
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -18,22 +18,22 @@ from twophase.in_doubt import Doubt
 if TYPE_CHECKING:
     from spark_jobs.page.opening import Opened, PageOptions
 
-_HOST_HELP: Final = "Where the page listens."
-_PORT_HELP: Final = "0: any that is free."
+_HOST_HELP: Final = "Address on which the page listens."
+_PORT_HELP: Final = "Port of the page; 0: any free port."
 _PORT_VARIABLE: Final = "EOS_UI_PORT"
 """docker/healthcheck reads it, too."""
 _TOKEN_HELP: Final = (
-    "A file with the token of the page. Also: EOS_UI_TOKEN. Without one, a token is made, and printed on a terminal; "
-    "elsewhere the file is named in which it is."
+    "A file with the page's token. Also: EOS_UI_TOKEN. Without it, a token is generated and printed on a terminal; "
+    "otherwise it is in a file, whose name is printed."
 )
-_READ_TOKEN_HELP: Final = "A file with a second token, which only reads: for Prometheus. Also: EOS_UI_READ_TOKEN."
+_READ_TOKEN_HELP: Final = "A file with a second, read-only token: for Prometheus. Also: EOS_UI_READ_TOKEN."
 
 UiHost = Annotated[str, typer.Option("--ui-host", metavar="ADDRESS", help=_HOST_HELP)]
 UiPort = Annotated[int, typer.Option("--ui-port", min=0, max=65535, envvar=_PORT_VARIABLE, help=_PORT_HELP)]
 UiTokenFile = Annotated[Path | None, typer.Option("--ui-token-file", metavar="FILE", help=_TOKEN_HELP)]
 UiReadTokenFile = Annotated[Path | None, typer.Option("--ui-read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 MetricsPerSplit = Annotated[
-    bool, typer.Option("--metrics-per-split", help="Serve the lag of each partition, too: a series for each.")
+    bool, typer.Option("--metrics-per-split", help="Also serve the lag of each partition, one series each.")
 ]
 Host = Annotated[str, typer.Option("--host", metavar="ADDRESS", help=_HOST_HELP)]
 Port = Annotated[int, typer.Option("--port", min=0, max=65535, help=_PORT_HELP)]

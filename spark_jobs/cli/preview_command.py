@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from eos.errors import SpecError
 from spark_jobs.cli.cells import cell, plain, printable
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from twophase.errors import SpecError
 
 if TYPE_CHECKING:
     from spark_jobs.operations.preview import Preview
@@ -19,31 +19,33 @@ if TYPE_CHECKING:
 
 def preview(
     spec: SpecPath,
-    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="How many rows to show at most.")] = 20,
+    rows: Annotated[int, typer.Option("--rows", min=1, max=10_000, help="Maximum number of rows to show.")] = 20,
     begin: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="earliest|latest|TOPIC/PARTITION=OFFSET,...",
-            help="Where to begin; without it, at `starting_offsets`.",
+            help="Start position; default: `starting_offsets`.",
             show_default=False,
         ),
     ] = None,
     sink: Annotated[
         str | None,
-        typer.Option("--sink", metavar="NAME", help="Whose rows; without it, the first sink's.", show_default=False),
+        typer.Option(
+            "--sink", metavar="NAME", help="Sink whose rows are shown; default: the first sink.", show_default=False
+        ),
     ] = None,
     no_sink: Annotated[
-        bool, typer.Option("--no-sink", help="Do not ask the sink: show the rows as they leave the steps.")
+        bool, typer.Option("--no-sink", help="Do not connect to the sink: show the rows as the steps return them.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Show the first rows as they would be written, and write nothing.
 
-    Reads up to 20,000 records as a first run would, through all steps, and compares the rows with the target table. No
-    decision is stored, the sink is not claimed, no table is made, no group is told, and the checkpoint location is not
-    touched: a pipeline that runs is not disturbed. Stateful steps begin with empty state.
+    Reads up to 20,000 records as a first run would, through all steps, and compares the rows with the target table. It
+    stores no decision, claims no sink, creates no table, commits no group offsets, and does not touch the checkpoint
+    location. A running pipeline is not disturbed. Stateful steps begin with empty state.
 
     Exit code: 0, also without rows; 1 if a service does not answer or the rows do not fit; 2 if the spec is wrong.
 
@@ -58,7 +60,9 @@ def preview(
     loaded = out.load(spec)
     if not loaded.sources:
         message = f"{spec} names no sources"
-        raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos preview` needs sources")
+        raise SpecError(
+            message, remedy="the spec is for a job of your own with ExactlyOnce; `eos preview` needs sources"
+        )
     log_to_stderr()
     from spark_jobs.operations.new_start import parse
     from spark_jobs.operations.preview import preview as look  # imports Spark: not before the spec is right
@@ -78,7 +82,7 @@ def preview(
     out.show(_table(found))
     if not found.rows:
         hint = "there is nothing to read; --from earliest begins at the first records"
-        reason = hint if found.is_empty else "the steps let nothing through"
+        reason = hint if found.is_empty else "the steps returned no rows"
         out.show(out.text(f"No rows: {reason}.", "bold"))
 
 

@@ -1,4 +1,4 @@
-"""`eos repair`: writes again what a completed checkpoint has lost (R7), so that the pipeline can go on."""
+"""`eos repair`: rewrites the lost rows of a completed checkpoint (R7)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -23,7 +24,6 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
-from twophase.errors import IdentityError, SpecError
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
 from twophase.repair import Loss, Repaired
@@ -33,32 +33,30 @@ from twophase.values import CheckpointRecord, Committable
 
 def repair(
     spec: SpecPath,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what is lost.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this option, only report the loss.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Write again what a completed checkpoint has lost, each row once, and commit it.
+    """Rewrite the rows that a completed checkpoint has lost, each once, and commit them.
 
-    For a pipeline whose start says "lost": somebody rolled a prepared transaction back by hand, or a file of the log is
-    gone or damaged. And for one whose start says that a sink "went back in time": a backup of it was restored, or a
-    replica that lagged took over. Says what is lost: checkpoint, sink, transactions, rows, offsets. With `--yes` it
-    reads the checkpoint's offsets again, by the same steps in the same tasks, writes the rows of the lost transactions
-    and nothing else, and commits them. Then `eos run` goes on. If the lost thing can be restored instead (a file from a
-    backup), do that: nothing needs to be repaired then.
+    Use it if a start reports "lost": a prepared transaction was rolled back by hand, or a file of the log is missing or
+    damaged. Use it also if a start reports that a sink "went back in time": its backup was restored, or a lagging
+    replica took over. The command reports the loss: checkpoint, sink, transactions, rows, offsets. With `--yes` it
+    re-reads the checkpoint's offsets with the same steps and tasks, writes only the rows of the lost transactions, and
+    commits them. Then `eos run` continues. If the missing data can be restored instead (a file from a backup), do that.
 
-    Nothing is written where the rows could be others: if any task of the checkpoint gets another number of rows than
-    it had, if a step is not deterministic, or if the source no longer has the records; it says which offsets are gone.
-    So run it with the spec, the steps and the `spark.master` of that checkpoint. It cannot see that a step of your own
-    gives other values in as many rows, but for a pipeline that keeps state: that is run over a copy of its state as it
-    was before, while Spark still has it, and must give rows with the same digest.
+    Nothing is written if the rows could differ: if any task of the checkpoint gets another number of rows, if a step is
+    not deterministic, or if the source no longer has the records; their offsets are reported. So use the spec, the
+    steps and the `spark.master` of that checkpoint. The command cannot detect a step that returns other values in the
+    same number of rows. A stateful pipeline is checked: it runs on a copy of its earlier state, while Spark still has
+    it, and its rows must have the same digest.
 
-    With a `dead_letter`, bad records and refused rows are left out again, and each is one dead letter. That is refused
-    where nothing tells which rows a sink refused.
+    With a `dead_letter`, bad records and refused rows are omitted as before, and each is one dead letter. This is
+    refused if the refused rows of a sink are unknown.
 
-    Stop the pipeline first: a driver that still runs is fenced. Killed half way, it is run again.
+    Stop the pipeline first: a running driver is fenced. After a kill, run the command again.
 
-    Exit code: 0, also where nothing is lost; 1 if it was refused or failed (it can be run again); 2 if the spec is
-    wrong.
+    Exit code: 0, also if nothing is lost; 1 if it was refused or failed (it can be run again); 2 if the spec is wrong.
 
     Examples:
 
@@ -70,8 +68,8 @@ def repair(
     """
     loaded = out.load(spec)
     if not loaded.sources:
-        message = f"{spec} is for a job of your own, and does not tell what its checkpoints were read from"
-        raise SpecError(message, remedy="restore what is lost, or give it up with `eos reset --abandon-lost`")
+        message = f"{spec} is for a job of your own, and does not know the sources of its checkpoints"
+        raise SpecError(message, remedy="restore the lost data, or give it up with `eos reset --abandon-lost`")
     log_to_stderr()
     history, losses = _found(loaded)
     for loss in losses if not as_json else ():
@@ -86,20 +84,20 @@ def repair(
     elif not losses:
         out.show(out.text("Nothing is lost: there is nothing to repair."))
     elif repaired is None:
-        out.show(out.text("Nothing was changed. Add --yes to write these rows again.", "bold"))
+        out.show(out.text("Nothing was changed. Add --yes to rewrite these rows.", "bold"))
     elif not repaired.losses:
-        out.show(out.text("Done: it has come back meanwhile, and is committed.", "bold"))
+        out.show(out.text("Done: the missing data was restored in the meantime, and is committed.", "bold"))
     else:
         for each in repaired.losses:
-            said = f"Done: {each.rows:,} rows of checkpoint {each.record.checkpoint_id} were written again."
+            said = f"Done: {each.rows:,} rows of checkpoint {each.record.checkpoint_id} were rewritten."
             out.show(out.text(said, "bold"))
-        out.show(out.text("`eos run` goes on from there."))
+        out.show(out.text("`eos run` continues."))
 
 
 def _told(loss: Loss) -> Event:
     """For the history."""
     number = loss.record.checkpoint_id
-    message = f"repair, by {asker()}: {loss.rows:,} lost rows of checkpoint {number} were written again"
+    message = f"repair, by {asker()}: {loss.rows:,} lost rows of checkpoint {number} were rewritten"
     return Event(time.time(), "repair", f"{message} in {', '.join(loss.lost)}", checkpoint_id=number)
 
 
@@ -146,8 +144,8 @@ def _check_named(head: HeadValue, waiting: Sequence[CheckpointRecord], names: Co
 
 
 _LEFT_OUT: Final = (
-    "the pipeline has run without it since: restore a newer copy of the sink that went back in time; or go on without "
-    "what it lacks by `eos reset --abandon-lost`, with `--to` where the next life is to begin"
+    "the pipeline has run without it since: restore a newer copy of the sink that went back in time; or give up "
+    "the lost rows with `eos reset --abandon-lost`, and set the next position with `--to`"
 )
 
 
@@ -190,7 +188,7 @@ def _lines(loss: Loss) -> Iterator[Text]:
     said = f"Lost of checkpoint {record.checkpoint_id}, which is completed: {transactions} with {loss.rows:,} rows."
     yield out.text(said, "bold")
     ranges = ", ".join(f"{r.split}[{r.start}, {r.end})" for each in record.ranges.values() for r in each)
-    yield out.text(f"Its records are {ranges}: they are read again, and only what is lost is written again.")
+    yield out.text(f"Its records are {ranges}: they are re-read, and only the lost rows are rewritten.")
 
 
 def _table(loss: Loss) -> Table:

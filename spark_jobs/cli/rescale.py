@@ -1,4 +1,4 @@
-"""`eos rescale`: divides the state of a stateful pipeline into more or fewer partitions (R2)."""
+"""`eos rescale`: repartitions the state of a stateful pipeline (R2)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -17,12 +18,11 @@ from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import alone, check_stopped
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
 
 StatePartitions = Annotated[
-    int, typer.Option("--state-partitions", min=1, show_default=False, help="Into how many partitions.")
+    int, typer.Option("--state-partitions", min=1, show_default=False, help="New number of partitions.")
 ]
 
 
@@ -40,25 +40,26 @@ class Plan:
 def rescale(
     spec: SpecPath,
     state_partitions: StatePartitions,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this option, only show the effect.")] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Divide the state of a stateful pipeline into another number of partitions, so that more or fewer tasks keep it.
+    """Repartition the state of a stateful pipeline, so more or fewer tasks keep it.
 
-    Aggregations, deduplications, joins and transformWithState keep one part of their state in each task. How many
-    there are is decided by the first run (`spark.sql.shuffle.partitions`), and Spark keeps to it whatever the spec says
-    later. This has Spark read the whole state and write it again, divided anew. Nothing is read from the sources
-    and nothing is written to the sinks; head counts it as a checkpoint without rows, and state goes on as it was.
+    Aggregations, deduplications, joins and transformWithState keep one part of their state in each task. The first run
+    sets the number of parts (`spark.sql.shuffle.partitions`), and Spark never changes it afterwards. This command has
+    Spark read the whole state and write it with another number of partitions. It reads nothing from the sources and
+    writes nothing to the sinks. Head counts it as a checkpoint without rows.
 
-    Stop the pipeline first; a batch that it has left half done is run to its end. Killed at any point, run the same
-    command again: it goes on where it was, and until then the pipeline does not start. With the number of before,
-    what has not ended is taken back. Where Spark fails, all is as before.
+    Stop the pipeline first. A batch that the stop interrupted is completed. If the command is killed, run it again: it
+    continues, and until then the pipeline does not start. With the previous number, an unfinished rescale is undone. If
+    Spark fails, nothing has changed.
 
-    Refused for a pipeline that keeps no state or runs, and where `spark.sql.shuffle.partitions` in the spec is another
-    number than this: change it first, or remove it.
+    Refused if the pipeline is stateless or running, or if `spark.sql.shuffle.partitions` in the spec is another number:
+    change or remove it first.
 
-    Exit code: 0, also where it has that number; 1 if it was refused or failed; 2 if the spec or the number is wrong.
+    Exit code: 0, also if the state has that number already; 1 if it was refused or failed; 2 if the spec or the number
+    is wrong.
 
     Examples:
 
@@ -80,7 +81,7 @@ def rescale(
         facts = {"ok": True, "pipeline": loaded.pipeline, "done": done is not None, "checkpoint_id": number}
         out.facts({**facts, **asdict(plan)})
     elif done is not None and done.record is not None:
-        said = f"Done: checkpoint {done.record.checkpoint_id} has divided the state into {done.now} partitions."
+        said = f"Done: checkpoint {done.record.checkpoint_id} has repartitioned the state into {done.now} partitions."
         out.show(out.text(said, "bold"))
     elif done is not None:
         out.show(out.text(f"Done: the state has {done.now} partitions.", "bold"))
@@ -95,7 +96,7 @@ def _check_spec(spec: Spec, state_partitions: int) -> None:
     said = str(spec.spark.conf.get(STATE_PARTITIONS, state_partitions))
     if said != str(state_partitions):
         message = f"the spec's `spark.conf` has {STATE_PARTITIONS}: {said}, and not {state_partitions}"
-        remedy = f"write {state_partitions} there, so that a new life of the pipeline begins with it, or remove it"
+        remedy = f"write {state_partitions} there, then a new incarnation of the pipeline begins with it; or remove it"
         raise SpecError(message, remedy=remedy)
 
 
@@ -120,7 +121,7 @@ def _head(spec: Spec) -> HeadValue:
     """As it is now. Raises SpecError for a pipeline that has completed nothing."""
     head = read_head(spec)
     if head is None or head.completed < 0:
-        message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so that it has no state"
+        message = f"pipeline {spec.pipeline} has completed no checkpoint yet, so it has no state"
         raise SpecError(message, remedy=f"give {STATE_PARTITIONS} in the spec's `spark.conf`: the first run takes it")
     return head
 
@@ -132,11 +133,11 @@ def _said(spec: Spec, plan: Plan) -> str:
         case "nothing":
             return f"{where}: there is nothing to do."
         case "finish":
-            return f"{where}. A rescale to {plan.after} has begun and not ended ({size}): it is brought to its end."
+            return f"{where}. A rescale to {plan.after} is unfinished ({size}): it will be completed."
         case "take back":
-            return f"{where}. A rescale to another number has begun and not ended: it is taken back."
+            return f"{where}. A rescale to another number is unfinished: it will be undone."
         case "rescale":
-            return f"{where} ({size}). All of it is read, and written again as {plan.after} partitions."
+            return f"{where} ({size}). The whole state is read and rewritten as {plan.after} partitions."
 
 
 def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
@@ -151,7 +152,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
         log = LocalSparkLog(spec.checkpoint.location)
         head = _head(spec)
         if not is_at_rest(head, log.state(head.incarnation)):
-            out.say("running the batch that is half done to its end")
+            out.say("completing the interrupted batch")
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:

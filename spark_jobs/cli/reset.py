@@ -1,4 +1,4 @@
-"""`eos reset`: the deliberate reset of R2, when the stores no longer tell one story or all is to begin anew."""
+"""`eos reset`: the deliberate reset of R2, for stores that contradict each other or for a restart from scratch."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ from twophase.values import StartingPoint
 def reset(
     spec: SpecPath,
     to: beginning.To = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this, only say what would happen.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do it. Without this option, only show the effect.")] = False,
     abandon_lost: Annotated[
         bool, typer.Option("--abandon-lost", help="Give up rows that were decided and can never become visible.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Begin the pipeline anew under the same name, and say what that writes twice or leaves out.
+    """Restart the pipeline from scratch under the same name, and report duplicated and missing records.
 
-    First everything that was decided is committed and everything else that was prepared is rolled back. Then a new
-    incarnation begins: Spark's state and all positions are left behind, sinks that belonged to another copy of the
-    pipeline are taken over, and the next run starts at `starting_offsets`. Rows that are in the sinks stay there.
+    First every decided checkpoint is committed, and every other prepared transaction is rolled back. Then a new
+    incarnation begins: Spark's state and all positions are dropped, sinks of another copy of the pipeline are taken
+    over, and the next run starts at `starting_offsets`. Rows in the sinks stay.
 
-    With `--to` the next run starts there instead. For each split it says how many records will be written twice, and
-    how many never, from what this life of the pipeline has read and what the service still has. The beginning is stored
-    with the new life, so that what is said is what happens, however many records come before the next run. With
-    `--to completed` it goes on where the newest completed checkpoint ended: without Spark's checkpoint, and so
-    without its state, but with every row once.
+    With `--to` the next run starts there instead. For each split the command reports how many records will be written
+    twice, and how many never. It computes this from the positions of this incarnation and the offsets that the service
+    has. The positions are stored with the new incarnation, so later records do not change the result. `--to completed`
+    continues after the newest completed checkpoint: without Spark's checkpoint and state, but with every row once.
 
-    What was decided and cannot be committed is named and refused: its record is damaged, its sink has lost it or is no
-    longer in the spec. `--abandon-lost` gives it up, and says what: checkpoint, offsets, transactions.
+    A decided checkpoint that cannot be committed is named and refused: its record is damaged, its sink has lost it, or
+    the sink is no longer in the spec. `--abandon-lost` gives it up, and reports checkpoint, offsets and transactions.
 
-    Stop the pipeline first: a driver that still runs is fenced. If it has completed a checkpoint since this command
-    read its head, `--to` is refused and nothing is changed, because the positions are those of that head. Without
-    `--to` it is said, and done: all positions are left behind anyway. Either is refused where another life has begun.
+    Stop the pipeline first: a running driver is fenced. If it has completed a checkpoint since this command read its
+    head, `--to` is refused and nothing is changed, because the positions are those of that head. Without `--to` the
+    command reports it and continues, because all positions are dropped anyway. Both are refused if another incarnation
+    has begun.
 
-    Exit code: 0, 1 if it was refused or a service does not answer (it can be run again), 2 if the spec is wrong.
+    Exit code: 0; 1 if it was refused or a service does not answer (it can be run again); 2 if the spec is wrong.
 
     Examples:
 
@@ -97,7 +97,9 @@ def reset(
     else:
         out.show(*beginning.given_up(begun.abandoned))
         if left is not None:
-            out.show(out.text(f"Spark's checkpoint of the life before stays in {left}: delete it when you will."))
+            out.show(
+                out.text(f"Spark's checkpoint of the previous incarnation stays in {left}: delete it if not needed.")
+            )
         if warning := beginning.superseded(head, begun.before):
             out.say(f"warning: {warning}")
         out.show(out.text(f"Done: incarnation {begun.head.incarnation}, epoch {begun.head.epoch}.", "bold"))
@@ -115,7 +117,9 @@ def _reset(
 def _told(begun: Begun, to: str | None) -> Event:
     """For the history."""
     old = begun.before
-    ended = f"life {old.incarnation} ended at checkpoint {old.completed}" if old is not None else "it never ran here"
+    ended = (
+        f"incarnation {old.incarnation} ended at checkpoint {old.completed}" if old is not None else "it never ran here"
+    )
     message = f"reset, by {asker()}: {ended}, {begun.head.incarnation} begins at {to or 'starting_offsets'}"
     facts = {"ended": begun.ended, "incarnation": begun.head.incarnation, "to": to}
     return Event(time.time(), "reset", add_given_up(message, begun.abandoned), facts=facts)
@@ -135,11 +139,11 @@ def _clear(spec: Spec, begun: Begun) -> Path | None:
 
 def _consequence(spec: Spec, head: HeadValue | None) -> str:
     if head is None:
-        return f"Pipeline {spec.pipeline!r} never ran here; a reset takes its sinks over from any other copy of it."
+        return f"Pipeline {spec.pipeline!r} never ran here; a reset takes over its sinks from any other copy of it."
     if not spec.sources:
         return (
             f"Pipeline {spec.pipeline!r} has completed checkpoint {head.completed}. The job that writes it needs a new "
-            "`checkpointLocation` afterwards, and reads from its own start again: what the sinks hold of that is then "
+            "`checkpointLocation` afterwards, and reads from its start: records that the sinks already hold are then "
             "written twice."
         )
     starts = [source.starts_from for source in spec.sources]
@@ -147,9 +151,11 @@ def _consequence(spec: Spec, head: HeadValue | None) -> str:
         end - head.initial[name].get(split, 0) for name, now in head.positions.items() for split, end in now.items()
     )
     if set(starts) == {"earliest"}:
-        effect = f"about {done:,} records that the sinks already hold will be written again"
+        effect = f"about {done:,} records that the sinks already hold will be written twice"
     elif set(starts) != {"latest"}:
-        effect = "what the sinks hold of records from there on is written again, and what lies before is not written"
+        effect = (
+            "records from there on that the sinks already hold are written twice, and earlier records are not written"
+        )
     else:
         effect = "records that arrive before the next run's start, and are not yet read, will never be written"
     return (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -37,6 +38,9 @@ from spark_jobs.session.submitted import given_settings, is_submitted, settle
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
+
+
+_POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +72,12 @@ def run_pipelines(
     debug: bool,
     page: PageOptions | None = None,
     savepoint: Allowed | None = None,
+    stop: threading.Event | None = None,
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
 
     `page`: served meanwhile. `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed.
+    `stop`: once it is set, every pipeline stops as it does after one signal.
     """
     check_together(specs)
     controls = [StopControl() for _ in specs]
@@ -86,7 +92,7 @@ def run_pipelines(
         _Run(spec, ConsoleListener(spec.pipeline, console), control)
         for spec, control in zip(specs, controls, strict=True)
     ]
-    with _page(runs, page) as beside, shown([each.progress for each in runs], console):
+    with _page(runs, page) as beside, shown([each.progress for each in runs], console), _stopped_by(stop, controls):
         signals.here()
         start = partial(_session, specs, debug=debug, archive_classes=until_caught_up)
         with ThreadPoolExecutor(1) as starter:  # PySpark takes over Ctrl-C where it starts in the main thread
@@ -106,6 +112,30 @@ def run_pipelines(
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+@contextmanager
+def _stopped_by(stop: threading.Event | None, controls: Sequence[StopControl]) -> Iterator[None]:
+    """Request a stop of all pipelines once the event is set, as long as the block runs."""
+    if stop is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.is_set():
+            if stop.wait(_POLL_S):
+                for control in controls:
+                    control.requested = control.requested or "the program has asked to stop"
+                return
+
+    watcher = threading.Thread(target=watch, name="eos-stop", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 @contextmanager

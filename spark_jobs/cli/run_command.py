@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from eos.errors import SpecError
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
-from twophase.errors import SpecError
 
 UntilCaughtUp = Annotated[
     bool,
@@ -22,25 +22,25 @@ UntilCaughtUp = Annotated[
 ]
 
 
-Ui = Annotated[bool, typer.Option("--ui", help="Serve a page that shows what the pipelines do, with its API.")]
+Ui = Annotated[bool, typer.Option("--ui", help="Serve a page with the state of the pipelines, and its API.")]
 
 
 FromSavepoint = Annotated[
     Path | None,
-    typer.Option(
-        "--from-savepoint", metavar="DIR", show_default=False, help="Begin where this savepoint stands, see below."
-    ),
+    typer.Option("--from-savepoint", metavar="DIR", show_default=False, help="Start from this savepoint, see below."),
 ]
 NonRestored = Annotated[
     bool,
-    typer.Option("--allow-non-restored-state", help="Leave behind what the spec has no source or step for any more."),
+    typer.Option(
+        "--allow-non-restored-state", help="Drop positions and state of sources and steps that the spec no longer has."
+    ),
 ]
 Duplicates = Annotated[
-    bool, typer.Option("--accept-duplicates", help="Write again what was written after the savepoint was taken.")
+    bool, typer.Option("--accept-duplicates", help="Write records after the savepoint a second time.")
 ]
 TakeOver = Annotated[
     bool,
-    typer.Option("--take-over", help="Take the sinks over from another life of the pipeline, and end one at hand."),
+    typer.Option("--take-over", help="Take over sinks claimed by another incarnation, and end the current one."),
 ]
 
 
@@ -60,23 +60,23 @@ def run(
     log_format: LogFormat = Format.TEXT,
     debug: Debug = False,
 ) -> None:
-    """Run a pipeline, or several in one Spark, until they are stopped.
+    """Run one pipeline, or several in one Spark session, until they are stopped.
 
-    Ctrl-C and SIGTERM finish the running checkpoint, a second one aborts it: either way nothing is left prepared.
-    After a crash, start it again with the same spec: it goes on where the last complete checkpoint ended.
+    Ctrl-C and SIGTERM finish the running checkpoint; a second signal aborts it. Either way nothing is left prepared.
+    After a crash, run the command again with the same spec: it continues after the last completed checkpoint.
 
-    Several pipelines share one Spark, and have the same section `spark`. Each has checkpoints and restarts of its own:
-    one that fails for good ends by itself, the others go on, and the last lines say which it was.
+    Several pipelines share one Spark session and must have the same section `spark`. Each has its own checkpoints and
+    restarts. If one fails permanently, it ends, the others continue, and the last lines name it.
 
-    With --ui it prints the URL of its page, which carries the token that the page takes, and serves metrics for
-    Prometheus at /metrics. Where the output is no terminal, the token is in a file, which is named.
+    With --ui the command prints the URL of its page, including the token, and serves metrics for Prometheus at
+    /metrics. If the output is not a terminal, the token is in a file, whose name is printed.
 
-    With `--from-savepoint` it begins where a savepoint stands, with its positions and state. First it says what the
-    spec has changed since, and which records the sinks hold already; where something would be left behind, doubled or
-    taken from another life of the pipeline, it is refused until the option for that is given. Where the pipeline
-    is at the savepoint still, it goes on. Cut short, give the same command again.
+    With `--from-savepoint` the pipeline starts with the positions and state of a savepoint. The command first reports
+    the changes of the spec, and the records that the sinks already hold. It is refused if state would be dropped,
+    records duplicated, or sinks taken from another incarnation, until the option for that is given. If the pipeline is
+    still at the savepoint, it continues. After an interruption, run the same command again.
 
-    Exit code: 0 after a clean stop, 1 if the run failed, or one of several, 2 if a spec is wrong.
+    Exit code: 0 after a clean stop; 1 if the run, or one of several pipelines, failed; 2 if a spec is wrong.
 
     Examples:
 
@@ -93,14 +93,18 @@ def run(
         eos run orders.yaml --from-savepoint /backup/orders/savepoint-k2x9qa-41-0f3c9d --take-over
     """
     if from_savepoint is None and (allow_non_restored_state or accept_duplicates or take_over):
-        raise SpecError("that is an option of a start from a savepoint", remedy="give --from-savepoint DIR as well")
+        raise SpecError("this option needs a start from a savepoint", remedy="give --from-savepoint DIR as well")
     if from_savepoint is not None and len(specs) > 1:
-        raise SpecError("a savepoint is of one pipeline", remedy="start that one alone, then all of them together")
+        raise SpecError(
+            "a savepoint belongs to one pipeline", remedy="start only that pipeline, then all of them together"
+        )
     loaded = [out.load(spec) for spec in specs]
     for path, spec in zip(specs, loaded, strict=True):
         if not spec.sources:
             message = f"{path} names no sources"
-            raise SpecError(message, remedy="it is for a job of your own, by ExactlyOnce; `eos run` needs sources")
+            raise SpecError(
+                message, remedy="the spec is for a job of your own with ExactlyOnce; `eos run` needs sources"
+            )
     log_to_stderr()
     from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
     from spark_jobs.operations.from_savepoint import Allowed

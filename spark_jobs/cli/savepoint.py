@@ -1,4 +1,4 @@
-"""`eos savepoint`: takes savepoints, and shows, checks and deletes them."""
+"""`eos savepoint`: writes, lists, verifies and deletes savepoints."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ savepoint = typer.Typer(
     cls=_TakesFirst,
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="""Keep a checkpoint, whole and by itself: `eos savepoint SPEC [DIR]`.
+    help="""Write a savepoint: `eos savepoint SPEC [DIR]`.
 
-    A savepoint is a folder with everything that a pipeline needs to begin there: positions, the state of its steps, its
-    identity. It may be copied anywhere. `eos run SPEC --from-savepoint DIR` begins from it. The pipeline may run
-    meanwhile, and goes on. Exit code: 0; 1 if it cannot be taken, is damaged or is none; 2 if the spec or the command
-    line is wrong.
+    A savepoint is a folder with everything that a pipeline needs to start there: positions, the state of its
+    steps, its identity. It may be copied anywhere. `eos run SPEC --from-savepoint DIR` starts from it. A
+    running pipeline continues. Exit code: 0; 1 if it cannot be written, is damaged or is not a savepoint; 2 if
+    the spec or the command line is wrong.
 
     Examples:
 
@@ -52,22 +52,24 @@ savepoint = typer.Typer(
 
 Into = Annotated[
     Path | None,
-    typer.Argument(metavar="[DIR]", show_default=False, help="Folder to write it in, as a new folder of its own."),
+    typer.Argument(
+        metavar="[DIR]", show_default=False, help="Folder in which a new folder for the savepoint is created."
+    ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="The savepoint's own folder.")]
 
 
 @savepoint.command("take")
 def take_one(spec: SpecPath, into: Into = None, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Take a savepoint of the newest checkpoint that is committed everywhere. `eos savepoint SPEC` does the same.
+    """Write a savepoint of the newest checkpoint that is committed in every sink. `eos savepoint SPEC` does the same.
 
-    The pipeline may run, and goes on meanwhile. Of a pipeline that was killed before Spark marked its newest checkpoint
-    as done, the savepoint holds the checkpoint before, and the command says so.
+    The pipeline may run and continues. If the pipeline was killed before Spark marked its newest checkpoint as done,
+    the savepoint holds the previous checkpoint, and the command reports it.
 
-    Without DIR it is written to `savepoints` at the checkpoint location: if that may be lost, name a folder elsewhere.
-    Killed on the way, it leaves nothing that passes for a savepoint.
+    Without DIR it is written to `savepoints` at the checkpoint location. Name another folder if that location may be
+    lost. An interrupted command leaves no folder that could be used as a savepoint.
 
-    Exit code: 0; 1 if there is nothing to keep, or the folder cannot be written; 2 if the spec is wrong.
+    Exit code: 0; 1 if there is no checkpoint, or the folder cannot be written; 2 if the spec is wrong.
 
     Examples:
 
@@ -86,16 +88,16 @@ def take_one(spec: SpecPath, into: Into = None, as_json: AsJson = False, debug: 
 @savepoint.command("list")
 def show(
     place: Annotated[
-        Path, typer.Argument(metavar="SPEC|DIR", show_default=False, help="A spec, or a folder that has savepoints.")
+        Path, typer.Argument(metavar="SPEC|DIR", show_default=False, help="A spec, or a folder with savepoints.")
     ],
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show the savepoints of a folder, the newest first; of a spec, those at its checkpoint location.
+    """Show the savepoints of a folder, newest first. With a spec, show those at its checkpoint location.
 
-    Looks at each one's manifest only: `eos savepoint inspect` reads everything.
+    Reads only the manifest of each; `eos savepoint inspect` verifies every byte.
 
-    Exit code: 0, also where there are none; 1 if the folder is not there; 2 if the spec is wrong.
+    Exit code: 0, also if there are none; 1 if the folder does not exist; 2 if the spec is wrong.
 
     Examples:
 
@@ -115,9 +117,9 @@ def show(
 
 @savepoint.command()
 def inspect(folder: Folder, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Show what a savepoint holds, and whether every byte of it is right.
+    """Show the contents of a savepoint and verify every byte.
 
-    Exit code: 0; 1 if it is damaged, of a newer format, or none; 2 if the command line is wrong.
+    Exit code: 0; 1 if it is damaged, has a newer format, or is not a savepoint; 2 if the command line is wrong.
 
     Examples:
 
@@ -144,8 +146,8 @@ def dispose_one(
 ) -> None:
     """Delete one savepoint.
 
-    Deletes the files that its manifest names, and their folders, and nothing else; refuses a folder that is no
-    savepoint, or that holds anything besides. No pipeline needs a savepoint that it has begun from.
+    Deletes only the files that its manifest names, and their folders. Refuses a folder that is not a savepoint or
+    contains other files. A pipeline no longer needs a savepoint after it has started from it.
 
     Exit code: 0; 1 if it was refused or could not be deleted; 2 if the command line is wrong.
 

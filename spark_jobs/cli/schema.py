@@ -10,12 +10,12 @@ from spark_jobs.cli.output import out
 def schema(debug: Debug = False) -> None:
     """Print the JSON Schema of a spec, for completion and checks in an editor.
 
-    An editor with the YAML language server uses it where the spec's first line says so:
+    An editor with the YAML language server uses it if the spec begins with this line:
 
         # yaml-language-server: $schema=./eos.schema.json
 
-    The schema knows keys, values and types. What goes beyond one value (names that stand twice, steps that read from
-    each other, what `${…}` stands for) only `eos validate` sees.
+    The schema covers keys, values and types. Only `eos validate` checks what goes beyond one value: duplicate names,
+    steps that read from each other, the values of `${…}`.
 
     Exit code: 0.
 

@@ -1,4 +1,4 @@
-"""`eos status`: what a pipeline does and has done, whether it runs or not."""
+"""`eos status`: state and history of a pipeline, running or not."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 
 from connectors.spec import Spec, promise
+from eos.errors import HistoryError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.status_text import of_detail, of_overview
@@ -18,15 +19,15 @@ from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.store import NEWEST
 from spark_jobs.observe.overview import Overview, detail, overview
 from spark_jobs.observe.overview_facts import detail_facts, facts
-from twophase.errors import HistoryError
 
 _REFRESHED_S = 1.0
 
-Limit = Annotated[int, typer.Option("--limit", min=1, help="How many checkpoints, and how many incidents, to list.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Number of checkpoints, and of incidents, to list.")]
 CheckpointId = Annotated[
-    int | None, typer.Option("--checkpoint", metavar="N", min=0, help="Show this one whole: every writer, every sink.")
+    int | None,
+    typer.Option("--checkpoint", metavar="N", min=0, help="Show one checkpoint in detail: every writer, every sink."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on showing what changes, until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show changes until Ctrl-C.")]
 
 
 def status(
@@ -37,17 +38,17 @@ def status(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Show what a pipeline does and has done, running or not: checkpoints, lag, failures, restarts.
+    """Show the state and history of a pipeline, running or not: checkpoints, lag, failures, restarts.
 
-    Newest first. A checkpoint is completed once its decision is stored, and committed once every sink shows its rows:
-    what is completed will be committed, also after a crash. Where the time of a checkpoint went: `plan` (Spark looks
-    for new offsets and plans the query), `start` (permits, Spark starts the job), `read` (sources and steps), `write`,
-    `prepare`, `decide` (head), `wait` (for sinks that are behind), `commit`.
+    The newest is shown first. A checkpoint is completed when its decision is stored, and committed when every sink
+    shows its rows. A completed checkpoint will be committed, also after a crash. Phases of a checkpoint: `plan` (Spark
+    reads new offsets and plans the query), `start` (permits, Spark starts the job), `read` (sources and steps),
+    `write`, `prepare`, `decide` (head), `wait` (for sinks with a backlog), `commit`.
 
-    Reads only, and asks neither Kafka nor the sinks.
+    The command only reads, and connects neither to Kafka nor to the sinks.
 
-    Exit code: 0, also for a pipeline that has not run yet; 1 if head cannot be read, or the checkpoint asked for is
-    not known; 2 if the spec is wrong.
+    Exit code: 0, also for a pipeline that has not run yet; 1 if head cannot be read, or the given checkpoint is not
+    known; 2 if the spec is wrong.
 
     Examples:
 
@@ -88,8 +89,10 @@ def _facts(spec: Spec, found: Overview) -> dict[str, Any]:
 def _show_one(spec: Spec, checkpoint_id: int, *, as_json: bool) -> None:
     found = detail(spec, read_history(spec), checkpoint_id)
     if found is None:
-        message = f"checkpoint {checkpoint_id} of {spec.pipeline} is not known: it is not decided yet, or long ago"
-        raise HistoryError(message, remedy="`eos status` lists those that are known")
+        message = (
+            f"checkpoint {checkpoint_id} of {spec.pipeline} is not known: it is not decided yet, or no longer retained"
+        )
+        raise HistoryError(message, remedy="`eos status` lists the known checkpoints")
     if as_json:
         out.facts({"ok": True, "pipeline": spec.pipeline, **detail_facts(found)})
     else:

@@ -9,9 +9,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.api.contracts import Finding, Source
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.operations.scratch import scratch_session
 from spark_jobs.run.pipeline import sink_rows
-from twophase.errors import ConnectorError
 
 
 def check_steps(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from eos.errors import SpecError
 from spark_jobs.cli import beginning
 from spark_jobs.cli.asking import NotRunningError, ask_and_wait
 from spark_jobs.cli.kept import facts_of, lines_of
@@ -17,18 +18,19 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.run_lock import running
 from spark_jobs.operations.deletion import Deleted, delete
 from spark_jobs.savepoints.take import take
-from twophase.errors import SpecError
 
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]
 Delete = Annotated[
-    bool, typer.Option("--delete", help="Then delete its checkpoints, positions and state: nobody is to go on with it.")
+    bool, typer.Option("--delete", help="Then delete its checkpoints, positions and state, to retire the pipeline.")
 ]
 
 
-Keep = Annotated[bool, typer.Option("--savepoint", help="Take a savepoint when it has stopped.")]
+Keep = Annotated[bool, typer.Option("--savepoint", help="Write a savepoint after the stop.")]
 Into = Annotated[
     Path | None,
-    typer.Argument(metavar="[DIR]", show_default=False, help="Folder for the savepoint; without it, at the location."),
+    typer.Argument(
+        metavar="[DIR]", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
+    ),
 ]
 
 
@@ -42,25 +44,25 @@ def stop(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Stop a running pipeline: it finishes its checkpoint, commits it everywhere, and ends.
+    """Stop a running pipeline: it finishes its checkpoint, commits it in every sink, and ends.
 
-    Nothing is left prepared either way; with --now the records of the running checkpoint are read again by the next
-    start. What a sink that is away has not committed stays decided, and the next start commits it.
+    Nothing is left prepared. With --now the checkpoint is aborted, and the next start re-reads its records. Checkpoints
+    that an absent sink has not committed stay decided, and the next start commits them.
 
-    The pipeline hears of it through its head: the process may run anywhere that sees the same one. Without --timeout
-    this waits for 10 minutes.
+    The request is stored beside the pipeline's head, so the process may run on any machine that sees the same head. The
+    default timeout is 10 minutes.
 
-    With --savepoint [DIR] everything up to its last checkpoint is kept, as by `eos savepoint`; sinks that are behind
-    have to catch up first.
+    With --savepoint [DIR] a savepoint of the last checkpoint is written, as by `eos savepoint`. Sinks with a backlog
+    must catch up first.
 
-    What it leaves at its checkpoint location is kept, so that the next start goes on. With --delete it is deleted, of a
-    pipeline that does not run as well: the next start begins at `starting_offsets`, and what the sinks hold of that is
-    written twice. Rows stay, what was only prepared is rolled back. Refused while something decided is not committed.
-    Rows that are gone in a sink which went back in time are named, with their offsets.
-    Where head is in a database somebody elsewhere may run it: who has not answered when --timeout is over does not.
+    The checkpoint location is kept, so the next start continues. With --delete it is deleted, also if the pipeline does
+    not run: the next start begins at `starting_offsets`, and writes records that the sinks already hold a second time.
+    Rows in the sinks stay, and prepared transactions are rolled back. The deletion is refused while a decided
+    checkpoint is not committed. Rows that a sink lost by going back in time are named, with their offsets. If head is
+    in a database, the pipeline may run on another machine: it counts as stopped if it does not answer within --timeout.
 
-    Exit code: 0 when it has stopped; 1 if it does not run, ended with an error, or did not stop in time; 2 if the spec
-    is wrong.
+    Exit code: 0 if it has stopped; 1 if it does not run, ended with an error, or did not stop in time; 2 if the spec is
+    wrong.
 
     Examples:
 
@@ -73,7 +75,7 @@ def stop(
         eos stop orders.yaml --delete
     """
     if into is not None and not savepoint:
-        raise SpecError(f"what is {into} for?", remedy="it is where --savepoint writes")
+        raise SpecError(f"{into} needs --savepoint", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
     facts: dict[str, object] = {}
     is_seen = running(loaded) is not None
@@ -108,5 +110,5 @@ def _up_to(facts: Mapping[str, object]) -> str:
 
 def _told(deleted: Deleted | None) -> str:
     if deleted is None:
-        return "It never ran here: there is nothing to delete."
+        return "The pipeline never ran here: there is nothing to delete."
     return f"Its checkpoints up to {deleted.completed} are deleted, and the next start begins at starting_offsets."

@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from connectors.spec import load_spec
+from eos.errors import SparkUnavailableError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.page_options import UiHost, UiPort
 from spark_jobs.cli.run_command import Ui, UntilCaughtUp
 from spark_jobs.session.private_settings import private_file
-from twophase.errors import SparkUnavailableError
 
 
 class DeployMode(StrEnum):
@@ -32,8 +32,10 @@ def submit(
         list[str] | None,
         typer.Argument(metavar="[-- OPTION...]", show_default=False, help="Options of spark-submit, passed on to it."),
     ] = None,
-    master: Annotated[str | None, typer.Option(help="The cluster, where the spec does not name it.")] = None,
-    deploy_mode: Annotated[DeployMode, typer.Option(help="Where the driver runs: here, or there.")] = DeployMode.CLIENT,
+    master: Annotated[str | None, typer.Option(help="The cluster, if the spec does not name one.")] = None,
+    deploy_mode: Annotated[
+        DeployMode, typer.Option(help="Where the driver runs: on this machine, or in the cluster.")
+    ] = DeployMode.CLIENT,
     environment: Annotated[
         str | None,
         typer.Option(
@@ -45,27 +47,28 @@ def submit(
     ui_host: UiHost = "127.0.0.1",
     ui_port: UiPort = 8080,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the line of spark-submit, and run nothing.")
+        bool, typer.Option("--dry-run", help="Print the spark-submit command line, and run nothing.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Run a pipeline on a cluster, by spark-submit.
+    """Run a pipeline on a cluster with spark-submit.
 
-    As `eos run` with a cluster as spark.master, and with what only spark-submit can do: it sends a packed environment
-    to workers that have no packages (`--environment`), and runs the driver in the cluster (`--deploy-mode cluster`, on
-    YARN and Kubernetes). The driver sends the project and the Python modules beside the spec itself.
+    Like `eos run` with a cluster as spark.master, with two additions that need spark-submit: a packed environment for
+    workers without the packages (`--environment`), and a driver in the cluster (`--deploy-mode cluster`, on YARN and
+    Kubernetes). The driver itself sends the project and the Python modules beside the spec.
 
-    Settings come from the spec. What stands behind `--` goes to spark-submit as it is; where it contradicts the spec,
-    the driver says so and does not start. Signals end it as they end `eos run`.
+    Settings come from the spec. Options after `--` are passed to spark-submit unchanged. If one contradicts the spec,
+    the driver reports it and does not start. Signals end it as they end `eos run`.
 
-    In cluster mode the driver finds the spec, but not this machine: `checkpoint.location` must be a disk that it finds
-    again, and variables must be given to its container. What can be seen from here is checked, the rest is said.
+    In cluster mode the driver receives the spec, but nothing else of this machine: `checkpoint.location` must be a disk
+    that it finds again, and its container needs the variables. The command checks what it can, and prints the other
+    requirements.
 
-    spark-submit takes the settings from a file that no other user can read, so that `ps` shows no secret of them. With
-    `--dry-run` the line can be run by hand. What it names is written, and the file has the spec's secrets.
+    spark-submit reads the settings from a file that no other user can read, so `ps` shows no secret. `--dry-run` prints
+    a line that you can run by hand, and writes the files that it names. One of them has the spec's secrets.
 
-    Exit code: 0 after a clean stop, else that of spark-submit; 2 if the spec or the command line is wrong.
+    Exit code: 0 after a clean stop, else the exit code of spark-submit; 2 if the spec or the command line is wrong.
 
     Examples:
 
@@ -92,9 +95,9 @@ def submit(
         out.facts({"ok": True, **facts, "conditions": wanted.conditions})
         return
     for condition in wanted.conditions:
-        out.say(f"this must hold: {condition}")
+        out.say(f"required: {condition}")
     if dry_run:
-        out.say(f"{wanted.settings_file} has the settings, with the spec's secrets: delete it when it is not needed")
+        out.say(f"{wanted.settings_file} has the settings and the spec's secrets: delete it after use")
         print(out.mask(wanted.line()))
         return
     try:

@@ -11,23 +11,23 @@ import typer
 from rich.table import Table
 
 from connectors.registry import build_sink
+from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.in_doubt import chosen_of, in_doubt, in_order
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
-from twophase.errors import IdentityError, SpecError
 from twophase.in_doubt import Doubt, Fate
 from twophase.values import CommitOutcome
 
 transactions = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
-    help="""Show what sinks hold prepared, and end it by hand.
+    help="""Show prepared transactions of the sinks, and resolve them by hand.
 
-    Nothing of this is needed where the pipeline is started again, which ends all of it by itself. Exit code: 0; 1 if
-    something was refused or failed; 2 if the spec or the command line is wrong.
+    Not needed if the pipeline is started again: a start resolves all of them. Exit code: 0; 1 if something was
+    refused or failed; 2 if the spec or the command line is wrong.
 
     Examples:
 
@@ -39,22 +39,22 @@ transactions = typer.Typer(
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[ID]...", show_default=False, help="Those to end; without any, all that may be."),
+    typer.Argument(
+        metavar="[ID]...", show_default=False, help="Transactions to resolve; default: all that may be resolved."
+    ),
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Do it against what the protocol would do. Rows are lost or doubled.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Override the protocol. Rows are lost or duplicated.")]
 
 
 @transactions.command("list")
 def show(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Show every prepared transaction and every segment that waits, with what the protocol does with it.
+    """Show every prepared transaction and every waiting segment, and how the protocol resolves it.
 
-    A transaction whose checkpoint is decided is committed by the running driver or the next start; any other one is
-    rolled back by the next start. So there is nothing to do here as a rule: it tells what holds locks while a
-    pipeline is down, and why. Changes nothing.
+    A transaction of a decided checkpoint is committed by the running driver or the next start. Any other transaction is
+    rolled back by the next start. So normally no action is needed: the list shows which locks are held while a pipeline
+    is down, and why. The command changes nothing.
 
-    Exit code: 0; 1 if a sink or head cannot be asked; 2 if the spec is wrong.
+    Exit code: 0; 1 if a sink or head cannot be queried; 2 if the spec is wrong.
 
     Examples:
 
@@ -70,17 +70,17 @@ def show(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
         elif found:
             out.show(_table(found))
         else:
-            out.show(out.text("No sink holds anything prepared."))
+            out.show(out.text("No sink has prepared transactions."))
 
 
 @transactions.command()
 def commit(
     spec: SpecPath, ids: Ids = None, force: Force = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Commit what is decided, as the next start would: for a pipeline that cannot be started just now.
+    """Commit decided transactions, as the next start would, for a pipeline that cannot be started now.
 
-    Refuses what is not decided. With --force it commits that, too: its rows become visible though no checkpoint covers
-    them, and are written again when their batch runs; `eos run` then refuses the sink until it is reset.
+    Refuses undecided transactions. With --force it commits them too: their rows become visible although no checkpoint
+    covers them, and are written a second time when their batch runs. `eos run` then refuses the sink until it is reset.
 
     Exit code: 0; 1 if something was refused or failed; 2 if the spec or an id is wrong.
 
@@ -95,7 +95,7 @@ def commit(
             outcomes = held.committers[sink].commit(checkpoint_id, committables)
             if not {*outcomes} <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}:
                 message = f"checkpoint {checkpoint_id} at sink {sink}: {', '.join(each.value for each in outcomes)}"
-                remedy = "`eos transactions list` shows what there is now, and `eos repair` what is lost"
+                remedy = "`eos transactions list` shows the current transactions, and `eos repair` the loss"
                 raise IdentityError(message, remedy=remedy)
     _done("committed", chosen, as_json=as_json)
 
@@ -104,10 +104,10 @@ def commit(
 def rollback(
     spec: SpecPath, ids: Ids = None, force: Force = False, as_json: AsJson = False, debug: Debug = False
 ) -> None:
-    """Roll back what no decision covers or ever will, as the next start would.
+    """Roll back transactions that no decision covers or will cover, as the next start would.
 
-    Refuses what is decided, and what a driver that still runs may be about to decide: see `eos transactions settle`.
-    With --force it rolls that back, too: decided rows are lost then, and the next start says so and stops.
+    Refuses decided transactions, and those that a running driver may be about to decide: see `eos transactions settle`.
+    With --force it rolls them back too: decided rows are lost then, and the next start reports it and stops.
 
     Exit code: 0; 1 if something was refused or failed; 2 if the spec or an id is wrong.
 
@@ -125,10 +125,10 @@ def rollback(
 
 @transactions.command()
 def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Do what the next start does, and start nothing: commit what is decided, roll back everything else.
+    """Resolve all transactions as the next start does, without starting: commit the decided ones, roll back the others.
 
-    For a pipeline that stays down while what it left prepared holds locks. A driver that still runs is fenced by
-    this and stops; nothing is lost or doubled, and the next `eos run` goes on from there.
+    For a pipeline that stays down while its prepared transactions hold locks. A running driver is fenced and stops.
+    Nothing is lost or duplicated, and the next `eos run` continues.
 
     Exit code: 0; 1 if it cannot be done, with the reason; 2 if the spec is wrong.
 
@@ -138,8 +138,8 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     """
     loaded = out.load(spec)
     if not loaded.sources:
-        message = f"{spec} is for a job of your own, and does not tell where Spark's checkpoint is"
-        raise SpecError(message, remedy="start the job: it does the same when it starts")
+        message = f"{spec} is for a job of your own, and does not know Spark's checkpoint location"
+        raise SpecError(message, remedy="start the job: its start does the same")
     with in_doubt(loaded) as held:
         pass
     if read_history(loaded) is None:

@@ -31,11 +31,11 @@ def ui(
 ) -> None:
     """Serve the page of pipelines: their state, checkpoints, sinks, failures and spec.
 
-    Shows what the history and head tell, of a stopped pipeline as of a running one; starts no Spark. Where a driver
-    runs on this machine, the buttons ask it for a checkpoint, a savepoint or a stop. Whoever looks needs the token: the
-    URL that is printed carries it. `eos run --ui` serves the same page from the driver.
+    Shows the history and head of stopped and running pipelines, without Spark. If a driver runs on this machine, the
+    buttons request a checkpoint, a savepoint or a stop. Readers need the token, which is part of the printed URL. `eos
+    run --ui` serves the same page from the driver.
 
-    Ends with Ctrl-C. Exit code: 0; 1 if the port is taken or the token cannot be read; 2 if a spec is wrong.
+    Ends with Ctrl-C. Exit code: 0; 1 if the port is in use or the token cannot be read; 2 if a spec is wrong.
 
     Examples:
 

@@ -27,14 +27,14 @@ from spark_jobs.session.protection import gaps_of
 
 
 def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
-    """Check a spec without touching a service, and print what follows from it.
+    """Check a spec without contacting a service, and print its plan and guarantees.
 
-    Prints the plan (source, steps, sinks) and, sink by sink, the guarantee: what is promised, when rows can be seen,
-    what the server must be like, and where the promise ends. Says which connections are not protected by TLS, and
-    what of it runs code: steps, and settings of Spark's. SQL is looked at as text: a start has Spark parse it,
-    and refuses what is more than a query.
+    Prints the plan (source, steps, sinks), and for each sink the guarantee, when rows become visible, the requirements
+    on the server, and the limits of the guarantee. Reports connections that TLS does not protect, and everything that
+    runs code: steps, and Spark's settings. SQL is only checked as text: a start has Spark parse it, and refuses
+    everything except a query.
 
-    A wrong spec gets every mistake at once, each with file, line, path, what is allowed and the nearest name.
+    For a wrong spec, all mistakes are printed, each with file, line, path, the allowed values and the nearest name.
 
     Exit code: 0 if the spec is right, 2 if it is wrong.
 

@@ -19,10 +19,10 @@ from connectors.api.entry import Entry
 from connectors.extras import EXTRAS
 from connectors.registry import build_sink, build_source
 from connectors.spec import PythonStep, Spec
+from eos.errors import ConnectorError
 from spark_jobs.session.failures import translate
 from spark_jobs.session.probe import Probe, Seen
 from spark_jobs.session.spark_session import spark_session
-from twophase.errors import ConnectorError
 from wal.address import ObjectAddress
 
 _PATIENCE_S: Final = 90.0
@@ -96,7 +96,7 @@ def _run(context: SparkContext, probe: Probe, tasks: int) -> list[Seen]:
 
 
 def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
-    """Of one host."""
+    """Yield the findings about one host."""
     pythons = sorted({f"{each.python} ({each.interpreter})" for each in seen})
     own = platform.python_version()
     same = all(_minor(each.python) == _minor(own) for each in seen)

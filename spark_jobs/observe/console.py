@@ -27,13 +27,11 @@ class ConsoleListener(Listener):
         self._printed_at_s = 0.0
 
     def state(self, text: str) -> None:
-        """See spark_jobs.observe.report.Listener."""
         self.totals.state(text)
         if not self._console.is_terminal:
             self._console.print(f"{self.pipeline}: {text}", highlight=False)
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See spark_jobs.observe.report.Listener."""
         self.totals.checkpoint(report)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._printed_at_s >= _QUIET_S:
@@ -41,7 +39,6 @@ class ConsoleListener(Listener):
             self._console.print(self._line(), highlight=False, soft_wrap=True)
 
     def behind(self, waiting: int) -> None:
-        """See spark_jobs.observe.report.Listener."""
         self.totals.waiting = waiting
 
     def _line(self) -> str:

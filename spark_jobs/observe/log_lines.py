@@ -30,7 +30,6 @@ class TextLines(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s%(of)s: %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         pipeline = _PIPELINE.get()
         record.of = f" [{pipeline}]" if pipeline else ""
         return super().format(record)
@@ -45,7 +44,6 @@ class JsonLines(TextLines):
     """One JSON object: `time`, `level`, `logger`, `pipeline`, `message`, and `trace` where there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         line: dict[str, Any] = {
             "time": self.formatTime(record),
             "level": record.levelname,

@@ -6,8 +6,8 @@ import logging
 from typing import Final
 
 from connectors.spec import mask
+from eos.bounded import shorten, shorten_middle
 from spark_jobs.observe.printable import printable
-from wal.bounded import bounded, bounded_at_both_ends
 
 
 class Masking(logging.Handler):
@@ -22,11 +22,11 @@ class Masking(logging.Handler):
 
         Its further lines are set in: nobody's text looks like a line of ours.
         """
-        text = printable(mask(bounded(record.getMessage(), _MOST_CHARS), self.secrets))
+        text = printable(mask(shorten(record.getMessage(), _MOST_CHARS), self.secrets))
         record.msg, record.args = text.replace("\n", "\n    "), ()
         if record.exc_info:
             masked = mask(_PLAIN.formatException(record.exc_info), self.secrets)  # first: it is cut in two places
-            trace = printable(bounded_at_both_ends(masked, _MOST_CHARS))
+            trace = printable(shorten_middle(masked, _MOST_CHARS))
             record.exc_text = trace.replace("\n", "\n    ")
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record.name):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import HistoryError
 from spark_jobs.observe.history.model import (
     AbortedTry,
     Checkpoint,
@@ -26,7 +27,6 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import Summary, summarize
 from spark_jobs.observe.run_lock import Presence, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
-from twophase.errors import HistoryError
 from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import CheckpointRecord
@@ -55,7 +55,7 @@ NO_HISTORY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Of one moment."""
+    """State of a pipeline at one moment."""
 
     presence: Presence | None  # who runs it on this machine
     status: Status | None  # None: it never ran

@@ -16,7 +16,7 @@ from twophase.values import CheckpointRecord
 
 
 def facts(of: Overview) -> dict[str, Any]:
-    """Of a pipeline."""
+    """Return the overview of a pipeline as plain data."""
     head = of.head
     return {
         "has_run": head is not None,

@@ -85,47 +85,38 @@ class Listeners(Listener):
     each: Sequence[Listener]
 
     def state(self, text: str) -> None:
-        """See Listener."""
         for one in self.each:
             one.state(text)
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         for one in self.each:
             one.checkpoint(report)
 
     def withheld(self, splits: Sequence[WithheldSplit]) -> None:
-        """See Listener."""
         for one in self.each:
             one.withheld(splits)
 
     def polled(self, polls: Sequence[Poll]) -> None:
-        """See Listener."""
         for one in self.each:
             one.polled(polls)
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """See Listener."""
         for one in self.each:
             one.planned(checkpoint_id, plan_s)
 
     def news(self, news: News) -> None:
-        """See Listener."""
         for one in self.each:
             one.news(news)
 
     def found(self, status: Status) -> None:
-        """See Listener."""
         for one in self.each:
             one.found(status)
 
     def happened(self, event: Event) -> None:
-        """See Listener."""
         for one in self.each:
             one.happened(event)
 
     def behind(self, waiting: int) -> None:
-        """See Listener."""
         for one in self.each:
             one.behind(waiting)
 
@@ -140,7 +131,6 @@ class LogListener(Listener):
     pipeline: str
 
     def state(self, text: str) -> None:
-        """See Listener."""
         _log.info("pipeline=%s state=%s", self.pipeline, text)
 
     def news(self, news: News) -> None:
@@ -150,7 +140,6 @@ class LogListener(Listener):
             _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         record = report.record
         seconds = report.durations_s
         _log.info(
@@ -201,7 +190,6 @@ class Totals:
     records_per_s: float = 0.0
 
     def state(self, text: str) -> None:
-        """See Listener."""
         self.state_text = text
         self.restarts += text.startswith("restarting")
 

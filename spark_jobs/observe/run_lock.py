@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.local_shelf import naming, open_partial, sweep, write_whole
 from wal.private import make_private
 

@@ -44,7 +44,6 @@ class Traces(Listener):
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def news(self, news: News) -> None:
-        """See Listener."""
         with self._lock:
             match news:
                 case Decided(record):
@@ -55,12 +54,10 @@ class Traces(Listener):
                     self._keep(self._finishing.committed(news.checkpoint_id, time.time()))
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         with self._lock:
             self._keep(self._finishing.measured(report))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """See Listener."""
         with self._lock:
             self._plans_s[checkpoint_id] = plan_s
             while len(self._plans_s) > _PLANS:

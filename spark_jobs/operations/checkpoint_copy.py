@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eos.errors import SavepointError, SpecError
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.savepoints.spark_files import needed, state_ids
 from spark_jobs.session.locked_dirs import temporary
-from twophase.errors import SavepointError, SpecError
 from twophase.values import CheckpointRecord
 
 _COMMITTED: Final = 'v1\n{"nextBatchWatermarkMs":0}'

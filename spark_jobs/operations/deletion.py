@@ -12,11 +12,11 @@ from typing import Final
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
-from twophase.errors import ConnectorError
 from twophase.local_shelf import naming
 from twophase.reset import Begun
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from connectors.api.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
+from eos.errors import IdentityError, SavepointError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history import recorder
 from spark_jobs.observe.history.model import Event
@@ -34,7 +35,6 @@ from spark_jobs.savepoints.spark_files import state_ids
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
 from twophase.codec import decode_head
-from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life
@@ -147,8 +147,8 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
     if beginning.foreign and not allowed.take_over:
         raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
     if beginning.repeated.other_life and not allowed.take_over:
-        message = "the pipeline has begun another life since the savepoint was taken"
-        raise IdentityError(message, remedy="end that life, and begin from the savepoint, by --take-over")
+        message = "the pipeline has begun another incarnation since the savepoint was written"
+        raise IdentityError(message, remedy="end that incarnation and start from the savepoint with --take-over")
     if beginning.repeated.any and not allowed.duplicates:
         message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from connectors.registry import build_source
 from connectors.spec import SourceEntry, Spec
+from eos.errors import SpecError
 from spark_jobs.query.source_offset import topic_of
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
 

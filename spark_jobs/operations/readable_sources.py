@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from connectors.api.contracts import Source
-from twophase.errors import SavepointError
+from eos.errors import SavepointError
 from twophase.restore import Seed
 from twophase.values import OffsetRange, StartingPoint
 

@@ -19,13 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
-from spark_jobs.batch.batch import SparkBatch
-from spark_jobs.batch.rewriting import Lost, kept
-from spark_jobs.operations.checkpoint_copy import CheckpointBefore
-from spark_jobs.query.plan import is_deterministic, is_stateful
-from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
-from spark_jobs.session.failures import translate
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     IdentityError,
     OffsetOutOfRangeError,
@@ -33,6 +27,12 @@ from twophase.errors import (
     ReplayMismatchError,
     SpecError,
 )
+from spark_jobs.batch.batch import SparkBatch
+from spark_jobs.batch.rewriting import Lost, kept
+from spark_jobs.operations.checkpoint_copy import CheckpointBefore
+from spark_jobs.query.plan import is_deterministic, is_stateful
+from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
+from spark_jobs.session.failures import translate
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.repair import Loss
@@ -187,5 +187,5 @@ class Rerun:
 
 _RESTART: Final = (
     "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "
-    "offsets, with `--to` where the next life is to begin"
+    "offsets; `--to` sets the start of the next incarnation"
 )

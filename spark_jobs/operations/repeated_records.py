@@ -30,7 +30,7 @@ class SplitAgain:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """All of it."""
+    """Records and rows that a start from a savepoint writes twice."""
 
     splits: tuple[SplitAgain, ...] = ()
     rows: Mapping[str, int] = field(
@@ -55,12 +55,12 @@ class Repeated:
         told = []
         if self.splits:
             ranges = ", ".join(map(str, self.splits))
-            told.append(f"{self.records:,} records were read after the savepoint was taken: {ranges}")
+            told.append(f"{self.records:,} records were read after the savepoint was written: {ranges}")
         if self.beyond:
             beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
             told.append(f"checkpoints are in the sinks that the savepoint does not have ({beyond})")
         if self.other_life:
-            told.append("what the savepoint's own life has read after it was taken is not known any more")
+            told.append("later positions of the savepoint's incarnation are not known any more")
         return "; ".join(told)
 
 

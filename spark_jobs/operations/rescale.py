@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingCheckpointManager
 
 from connectors.spec import Spec
+from eos.errors import PrepareError, SpecError
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.runner import Runner
 from spark_jobs.session.failures import translate
-from twophase.errors import PrepareError, SpecError
 from twophase.messages import Failed, Rewritten
 
 _log: Final = logging.getLogger("eos.rescale")
@@ -59,7 +59,6 @@ class Rewriting:
         return Rewritten(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """See StateRewriter."""
         self.log.drop_plan(incarnation, checkpoint_id)
 
     def _repartition(self, incarnation: str, state_partitions: int) -> None:

@@ -14,11 +14,11 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from connectors.spec import mask
+from eos.errors import ConnectorError
 from spark_jobs.page import probes, reading, steering
 from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.masked import masking
 from spark_jobs.page.pipeline_view import BusyError, NobodyRunsError, Watched
-from twophase.errors import ConnectorError
 from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"

@@ -23,7 +23,6 @@ class Connection(H11Protocol):
         self._heard_at_s = self.loop.time()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See asyncio.Protocol."""
         super().connection_made(transport)
         if len(self.connections) > MOST:
             mine = [each for each in self.connections if isinstance(each, Connection)]
@@ -32,6 +31,5 @@ class Connection(H11Protocol):
             quiet.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         self._heard_at_s = self.loop.time()
         super().data_received(data)

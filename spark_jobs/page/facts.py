@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeVar
 
 from connectors.spec import guarantees, promise
+from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import PHASES, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
 from spark_jobs.observe.history.shares import SinkShare, shares, waiting
@@ -15,7 +16,6 @@ from spark_jobs.observe.withheld import read_withheld
 from spark_jobs.page import schemas
 from spark_jobs.page.pipeline_view import Watched
 from spark_jobs.page.state import can_steer, newest_run, state_of
-from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
 from twophase.requests import Answer, Request

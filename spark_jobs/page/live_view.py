@@ -16,7 +16,6 @@ class Live(Listener):
     is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
 
     def state(self, text: str) -> None:
-        """See Listener."""
         self.text = text
 
 

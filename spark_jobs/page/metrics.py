@@ -114,21 +114,17 @@ class PipelineMetrics(Listener):
         metrics.up.labels(self.pipeline).set(0)
 
     def state(self, text: str) -> None:
-        """See Listener."""
         self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
 
     def withheld(self, splits: Sequence[WithheldSplit]) -> None:
-        """See Listener."""
         self.withheld_splits = tuple(splits)
 
     def polled(self, polls: Sequence[Poll]) -> None:
-        """See Listener."""
         self.polls = {**self.polls, **{self._mask(each.source): each for each in polls}}
         if self.polls.keys() >= set(self.sources) and not any(each.unread for each in self.polls.values()):
             self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))
 
     def happened(self, event: Event) -> None:
-        """See Listener."""
         if event.kind == "restart":
             self._all.restarts.labels(self.pipeline).inc()
 
@@ -144,7 +140,6 @@ class PipelineMetrics(Listener):
         self._completed(status.head.completed, max((each.decided_at for each in status.checkpoints), default=None))
 
     def news(self, news: News) -> None:
-        """See Listener."""
         with self._lock:
             match news:
                 case Decided(record):
@@ -166,7 +161,6 @@ class PipelineMetrics(Listener):
             self._measure_backlog()
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         if report.splits is not None:
             lag: dict[str, Counter[str]] = {}
             for each in report.splits:
@@ -179,7 +173,6 @@ class PipelineMetrics(Listener):
             self._observe(self._finishing.measured(report))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """See Listener."""
         self._all.phase.labels(self.pipeline, "plan").observe(plan_s)
 
     def _count(self, record: CheckpointRecord) -> None:

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import Presence, running
 from spark_jobs.page.live_view import Live
-from twophase.errors import ConnectorError
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
 

@@ -23,7 +23,7 @@ async def healthz(request: Request) -> Response:
     return _told(all(live.is_steered() for live in lives))
 
 
-@router.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or is run by nobody."}})
+@router.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or does not run."}})
 def readyz(request: Request) -> Response:
     """Whether every pipeline's query runs."""
     return _told(all(state.is_ready(each) for each in all_of(request).values()))

@@ -31,7 +31,7 @@ def pipelines(request: Request) -> schemas.Pipelines:
 
 @router.get(OF_ONE)
 def pipeline(chosen: Chosen) -> schemas.Overview:
-    """How it stands."""
+    """Return the overview of a pipeline."""
     return facts.overview(chosen)
 
 
@@ -54,7 +54,7 @@ def checkpoint(
     chosen: Chosen,
     checkpoint_id: Annotated[int, Path(ge=0, lt=2**40)],
     incarnation: Annotated[
-        str | None, Query(max_length=64, description="of the life that is meant, if not the newest")
+        str | None, Query(max_length=64, description="incarnation of the checkpoint, if not the newest")
     ] = None,
 ) -> schemas.Detail:
     """One, with every writer's acknowledgement and every sink's commit."""

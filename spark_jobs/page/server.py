@@ -15,8 +15,8 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp
 
+from eos.errors import ConnectorError
 from spark_jobs.page.connection import AT_A_TIME, Connection
-from twophase.errors import ConnectorError
 
 _ENDING_S: Final = 2
 

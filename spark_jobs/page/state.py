@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from eos.errors import HistoryError
 from spark_jobs.observe.history.model import Run
 from spark_jobs.observe.run_lock import Presence
 from spark_jobs.page import schemas
 from spark_jobs.page.pipeline_view import Watched
-from twophase.errors import HistoryError
 
 _OF_RUN: Final[dict[str, schemas.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
 """By the first word that a run says of itself; with any other one it runs."""

@@ -59,7 +59,7 @@ def _ask(
     chosen: Watched, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
 ) -> schemas.RequestState:
     if not state.is_steerable(chosen):
-        message = f"nobody runs {chosen.name}"
+        message = f"no process runs {chosen.name}"
         raise NobodyRunsError(message, remedy="start it with `eos run`")
     by = f"the page at {socket.gethostname()}"
     with open_requests(chosen.spec) as channel:

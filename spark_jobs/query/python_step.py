@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from connectors.spec import PythonStep
-from twophase.errors import ConnectorError, SpecError
+from eos.errors import ConnectorError, SpecError
 
 
 def call_step(step: PythonStep, folder: Path, frames: Mapping[str, DataFrame]) -> DataFrame:

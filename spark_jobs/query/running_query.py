@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
+from eos.errors import SpecError
 from spark_jobs.query.plan import is_stateful_plan
 from spark_jobs.query.spark_log import local_folder
-from twophase.errors import SpecError
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
 

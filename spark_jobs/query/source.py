@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 
 from connectors.admission import admit
 from connectors.api.contracts import Horizon, Source
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
 from spark_jobs.query.pacing.turns import Turns
@@ -19,7 +20,6 @@ from spark_jobs.query.ranges import shares
 from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.session.failures import TOKEN, carried
 from spark_jobs.session.worker import settle
-from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, Positions, StartingPoint
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def _check_not_shorter(known: Positions, ends: Positions) -> None:
         if ends.get(split, offset) < offset:
             message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: "
             message += "the topic was made again, or the log went back in time"
-            remedy = "`eos reset --to` begins anew with what there is now (docs/backup.md)"
+            remedy = "`eos reset --to` restarts with the current records (docs/backup.md)"
             raise OffsetOutOfRangeError(message, remedy=remedy)
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.truncated_files import drop, newest_whole, numbers
-from twophase.errors import IdentityError, PlanOverwrittenError, SpecError
 from twophase.values import SparkState
 from wal.durable import sync_all, sync_ancestors
 
@@ -39,7 +39,6 @@ class LocalSparkLog:
         return self.location / "spark" / incarnation
 
     def state(self, incarnation: str) -> SparkState:
-        """See twophase.effects.SparkLog."""
         folder = self.folder(incarnation)
         planned = numbers(folder / "offsets")
         logs = {number: self.offsets_log(incarnation, number) for number in planned[-2:]}
@@ -100,7 +99,7 @@ class LocalSparkLog:
             raise SpecError(message, remedy="its tasks are as many as Spark has cores at the start")
         if any(_LIMIT in path.read_text() for path in described):
             message = "a step has a LIMIT, which counts in one partition: Spark cannot divide that state"
-            raise SpecError(message, remedy="leave it as it is; or take the LIMIT out and begin anew by `eos reset`")
+            raise SpecError(message, remedy="leave it as it is; or remove the LIMIT and restart with `eos reset`")
 
     def state_bytes(self, incarnation: str) -> int:
         """What the state takes on disk, with the older versions of it that Spark keeps."""
@@ -170,7 +169,6 @@ class JobSparkLog(LocalSparkLog):
     """The checkpoint folder of a query that somebody else has started, which is `location` itself."""
 
     def folder(self, incarnation: str) -> Path:
-        """See LocalSparkLog."""
         return self.location
 
     def _of_sources(self, folder: Path) -> list[Path]:
@@ -233,7 +231,7 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
 
 
 def _java_hash(text: str) -> int:
-    """`String.hashCode`."""
+    """Return Java's `String.hashCode` of a text."""
     found = 0
     for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le")):
         found = (31 * found + unit) & 0xFFFFFFFF

@@ -16,13 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from eos.errors import IdentityError
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.truncated_files import commit_is_cut, drop, identity_is_cut, newest_whole, numbers, plan_is_cut
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
+from twophase.retry import retrying
 from twophase.verify import WITHOUT_SPARK
 
 _log: Final = logging.getLogger("eos.runner")
@@ -92,20 +93,12 @@ def _alone(folder: Path) -> Iterator[None]:
     """Raises IdentityError where another process, perhaps a frozen one, does not let go; its end does that as well."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        until_s = time.monotonic() + _PATIENCE_S
-        while not _is_locked(descriptor):
-            if time.monotonic() > until_s:
-                message = f"another driver deletes what a power cut has left in {folder}, and does not come to an end"
-                raise IdentityError(message, remedy="end that process")
-            time.sleep(_POLL_S)
+        policy = retrying(BlockingIOError, deadline_s=_PATIENCE_S, wait_s=_POLL_S)
+        try:
+            policy(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"another driver deletes what a power cut has left in {folder}, and does not come to an end"
+            raise IdentityError(message, remedy="end that process") from None
         yield
     finally:
         os.close(descriptor)
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

@@ -8,9 +8,9 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, SqlStep, TransformStep
+from eos.errors import SpecError
 from spark_jobs.query.one_query import NoQueryError, check_query
 from spark_jobs.query.python_step import call_step
-from twophase.errors import SpecError
 
 
 def apply_steps(

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from connectors.api.contracts import Source
+from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.run.starting_points import known_of
-from twophase.errors import SourceError
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
 from twophase.values import Positions

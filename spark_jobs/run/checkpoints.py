@@ -9,6 +9,7 @@ from dataclasses import astuple, dataclass
 from typing import Protocol
 
 from connectors.api.contracts import Source
+from eos.errors import IdentityError
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag
 from spark_jobs.observe.report import CheckpointReport, Listener
@@ -16,7 +17,6 @@ from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Begin
 from twophase.verify import WITHOUT_SPARK

@@ -26,9 +26,9 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding, Sink, Unopened
 from connectors.known import must_wait
+from eos.errors import HeadError, HeadFormatError
 from twophase.codec import check_readable
 from twophase.driver import Driver
-from twophase.errors import HeadError, HeadFormatError
 from twophase.head_value import HeadValue
 from twophase.ids import sink_key
 from wal.private import replace_durably

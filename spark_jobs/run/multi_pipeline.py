@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
-from twophase.errors import ConnectorError, SpecError
+from eos.errors import ConnectorError, SpecError
 
 _log = logging.getLogger("eos.runner")
 

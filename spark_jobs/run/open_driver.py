@@ -12,11 +12,11 @@ from connectors.api.contracts import Sink
 from connectors.api.fields import MaxBacklog
 from connectors.registry import open_head
 from connectors.spec import Spec
+from eos.errors import HeadError
 from spark_jobs.observe.report import Listener
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.effects import SparkLog
-from twophase.errors import HeadError
 from twophase.gather import at_once
 from twophase.ids import INCARNATION_LENGTH
 from twophase.messages import Seen
@@ -97,11 +97,9 @@ def limits_of(spec: Spec) -> Mapping[str, Limit]:
     """By sink, how far it may be behind. For a driver that lives as long as the query. At-least-once nothing waits."""
     if spec.checkpoint.at_least_once:
         return NO_LIMITS
-    behind = spec.checkpoint.max_concurrent - 1
-    return {entry.name: _limit(entry.max_backlog, behind) for entry in spec.outputs}
+    return {entry.name: _limit(entry.max_backlog, has_log=entry.commit != "two-phase") for entry in spec.outputs}
 
 
-def _limit(allowed: MaxBacklog | None, behind: int) -> Limit:
-    if allowed is None:
-        return Limit(behind)
-    return Limit(max(behind, allowed.checkpoints), allowed.max_bytes, outlasts_outages=True)
+def _limit(allowed: MaxBacklog | None, *, has_log: bool) -> Limit:
+    """Only rows in a log can wait for a sink that is away: a prepared transaction waits in the sink itself."""
+    return Limit() if allowed is None else Limit(allowed.checkpoints, allowed.max_bytes, outlasts_outages=has_log)

@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from connectors.api.contracts import Source, Unopened
 from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
+from eos.errors import SpecError
 from spark_jobs.batch.branches import Branch, Flow, branches_of
 from spark_jobs.batch.chaining import Chain, chain_of
 from spark_jobs.batch.columns import check_hashable, quoted
@@ -21,7 +22,6 @@ from spark_jobs.query.pacing.turns import ALL_THERE, Turns
 from spark_jobs.query.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
-from twophase.errors import SpecError
 from twophase.values import StartingPoint
 
 

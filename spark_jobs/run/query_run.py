@@ -18,7 +18,6 @@ from connectors.spec import Spec
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.skipping import Skipping
-from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.pacing import Pacing
@@ -58,7 +57,6 @@ class Epoch:
     pipeline: Pipeline
     pacing: Pacing
     on_demand: OnDemand
-    tolerance: Tolerance
     plan: Plan
     withheld: Withheld
     period: SiftingPeriod = field(default_factory=SiftingPeriod)
@@ -161,7 +159,6 @@ class Epoch:
             pipeline.stateful,
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
-            tolerance=self.tolerance,
             chain=pipeline.chain,
             ends=self._ends,
             period=self.period,
@@ -175,13 +172,10 @@ class Epoch:
                     left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
                     self.pacing.took(report.records, report.duration_s)
-                self.tolerance.succeeded()
         except BaseException as error:
             foreign = isinstance(error, _SPARK_ERRORS)
             self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
             self.hit = checkpoint_id
-            if self.driver.owned.completed < checkpoint_id:
-                self.tolerance.aborted(self.failure)
             raise
         if not report.replayed:
             self._progress.decided(checkpoint_id)

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 from connectors.api.contracts import Source
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import answered
 from spark_jobs.observe.report import Listener
 from spark_jobs.run.checkpoint_requests import OnDemand
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.request_loop import Steering
 from spark_jobs.savepoints.on_request import Savepoints
-from twophase.errors import ConnectorError
 from twophase.requests import Answer, Channel, Request
 
 

@@ -10,7 +10,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field
 from typing import Final
 
-from twophase.errors import ConnectorError, HeadError
+from eos.errors import ConnectorError, HeadError
 from twophase.requests import Answer, Channel, Request
 
 _log = logging.getLogger("eos.runner")

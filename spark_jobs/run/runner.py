@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
+from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.sifting_period import SiftingPeriod
-from spark_jobs.batch.tolerance import Tolerance
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -40,7 +40,6 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
-from twophase.errors import ConnectorError, PrepareError
 from twophase.messages import Seen
 from twophase.requests import Answer
 
@@ -54,7 +53,6 @@ class Lasting:
     sources: Sequence[Source]
     sinks: Sequence[Sink]
     admission: Admission
-    tolerance: Tolerance
     on_demand: OnDemand
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
@@ -109,7 +107,6 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            Tolerance.of(self.spec.checkpoint, self.control.is_stopping),
             on_demand,
             withheld,
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
@@ -142,9 +139,6 @@ class Runner:
                     continue
                 now = time.time()
                 self.listener.happened(failure(error, now, self._hit))
-                if lasting.tolerance.forgives(error):
-                    lasting.tolerance.pause()
-                    continue
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
@@ -198,7 +192,6 @@ class Runner:
                 pipeline,
                 pacing,
                 lasting.on_demand,
-                lasting.tolerance,
                 plan,
                 lasting.withheld,
                 lasting.period,

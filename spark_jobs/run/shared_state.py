@@ -12,9 +12,9 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from eos.errors import SpecError
 from spark_jobs.session.master import is_local
 from spark_jobs.session.probe import Probe
-from twophase.errors import SpecError
 
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 

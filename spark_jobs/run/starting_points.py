@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from connectors.api.contracts import Source
+from eos.errors import IdentityError
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import Positions, StartingPoint
 
@@ -25,7 +25,7 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
         message = f"head holds the positions of {', '.join(sorted(stored))}; the spec's sources are {', '.join(names)}"
         remedy = (
             "change the sources back; or take a savepoint (`eos savepoint`) and start from it, which finds each by its "
-            "name; or begin anew with `eos reset`"
+            "name; or restart with `eos reset`"
         )
         raise IdentityError(message, remedy=remedy)
     for name, plan in log.plan_after(head.incarnation, head.completed, names).items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 
 from spark_jobs.run.control import StopControl
 
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(slots=True)
@@ -37,12 +38,14 @@ class StopSignals:
             control.requested = f"{signal.Signals(number).name} received"
 
     def here(self) -> None:
-        """Be told of this process's signals. For the main thread."""
+        """Handle this process's signals. Python lets only the main thread do so: in another thread nothing changes."""
+        if threading.current_thread() is not threading.main_thread():
+            return
 
         def handle(number: int, _frame: FrameType | None) -> None:
             self.received(number, "driver")
 
-        for number in _STOPPING:
+        for number in STOPPING:
             signal.signal(number, handle)
 
     def in_jvm(self) -> None:
@@ -55,7 +58,7 @@ class StopSignals:
         assert gateway is not None
         assert jvm is not None
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
-        for number in _STOPPING:
+        for number in STOPPING:
             name = signal.Signals(number).name.removeprefix("SIG")
             jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), _Handler(self, number))
 

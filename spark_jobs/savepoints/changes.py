@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from eos.errors import IdentityError
 from spark_jobs.savepoints.plan import Operator, Plan, names
-from twophase.errors import IdentityError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.savepoints.plan import Plan
 from twophase.codec import check_readable, sha256_of
-from twophase.errors import HeadFormatError, SavepointError
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
@@ -54,7 +54,7 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Size of all files."""
         return sum(each.bytes for each in self.files.values())
 
     @property

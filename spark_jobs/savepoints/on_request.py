@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import ConnectorError
 from spark_jobs.savepoints.take import Taken, take
-from twophase.errors import ConnectorError
 from twophase.requests import Answer, Request
 
 _log: Final = logging.getLogger("eos.savepoint")

@@ -16,8 +16,8 @@ from typing import Any, Final
 from connectors.api.entry import SinkEntry
 from connectors.spec import PythonStep, Spec
 from connectors.spec.steps import TransformStep
+from eos.errors import HeadError
 from twophase.codec import check_readable
-from twophase.errors import HeadError
 from wal.private import replace_durably
 
 _log: Final = logging.getLogger("eos.savepoint")

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from connectors.spec import Spec
+from eos.errors import SavepointError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.run_lock import running
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.savepoints import plan as plans
-from twophase.errors import SavepointError
 from twophase.head_value import HeadValue
 from twophase.status import Status
 
@@ -28,7 +28,7 @@ class Point:
 
     @property
     def number(self) -> int:
-        """Of the checkpoint."""
+        """Number of the checkpoint."""
         return self.head.completed
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from twophase.errors import SavepointError
+from eos.errors import SavepointError
 
 _VERSION: Final = re.compile(r"(?P<version>[0-9]+)_(?P<id>[0-9a-f-]{36})\.(?P<kind>zip|changelog)")
 

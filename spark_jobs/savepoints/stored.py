@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from eos.errors import SavepointError
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.take import PARTIAL
 from spark_jobs.session.locked_dirs import is_abandoned
-from twophase.errors import SavepointError
 
 
 @dataclass(frozen=True, slots=True)

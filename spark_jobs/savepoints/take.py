@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import SavepointError
 from spark_jobs.observe.run_lock import running
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Entry, Manifest
@@ -30,7 +31,6 @@ from spark_jobs.savepoints.spark_files import needed
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep, temporary
 from twophase import faults
 from twophase.codec import encode_head, encode_record
-from twophase.errors import SavepointError
 from wal.durable import sync, sync_folders
 from wal.private import make_durable
 

@@ -12,8 +12,8 @@ from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 
-from twophase import errors
-from twophase.errors import ConnectorError, IdentityError, PrepareError, SparkUnavailableError
+from eos import errors
+from eos.errors import ConnectorError, IdentityError, PrepareError, SparkUnavailableError
 
 TOKEN: Final = secrets.token_hex(16)
 """Of this driver. Only what carries it is taken for an error of ours: a record's content may look like anything."""
@@ -34,8 +34,17 @@ def carried(token: str) -> Iterator[None]:
     except ConnectorError as error:
         if not token:
             raise
-        content = json.dumps([type(error).__name__, error.message, error.remedy]).encode()
+        content = json.dumps([_nearest(type(error)), error.message, error.remedy]).encode()
         raise CarriedError(f"eos:{token}:{base64.b64encode(content).decode()}: {error.message}") from error
+
+
+def _nearest(kind: type[ConnectorError]) -> str:
+    """Return the name of the class itself, or of its first base, that `eos.errors` has: the driver knows no other.
+
+    A connector may raise a subclass that only the tasks can import.
+    """
+    names = [each.__name__ for each in kind.__mro__]
+    return next(name for name, each in zip(names, kind.__mro__, strict=True) if getattr(errors, name, None) is each)
 
 
 _CARRIED: Final = re.compile(rf"eos:{TOKEN}:(?P<content>[A-Za-z0-9+/=]+)")

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from connectors.spec import Spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
 _LOOPBACK: Final = ("127.0.0.1", "localhost")

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from eos.errors import SpecError
 from spark_jobs.session.properties import as_properties
-from twophase.errors import SpecError
 
 _FILE: Final = "--properties-file"
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _PROPERTY: Final = re.compile(r"\s*([^#!\s=:][^\s=:]*)\s*[\s=:]\s*(.*?)\s*")
 _PLAIN: Final = re.compile(r"[\w.\-/,@+ ]", re.ASCII)

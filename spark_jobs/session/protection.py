@@ -13,9 +13,9 @@ from typing import Final
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from connectors.spec.settings import SparkSettings
+from eos.errors import SpecError
 from spark_jobs.session.master import is_local, is_loopback
 from spark_jobs.session.properties import spark_defaults
-from twophase.errors import SpecError
 
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"

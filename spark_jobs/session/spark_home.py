@@ -72,4 +72,4 @@ def _check_ours(folder: Path) -> None:
     """Code is run from there: nobody else may have made it, or be able to write there."""
     status = folder.lstat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        raise PermissionError(f"{folder} belongs to somebody else, or others may write there")
+        raise PermissionError(f"{folder} belongs to another user, or other users may write there")

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from connectors.registry import task_modules
 from connectors.spec import Spec
+from eos.errors import SparkUnavailableError
 from spark_jobs.session import worker_daemon
 from spark_jobs.session.class_archive import archive_options
 from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
@@ -27,7 +28,6 @@ from spark_jobs.session.shipping import pack
 from spark_jobs.session.spark_home import spark_home
 from spark_jobs.session.stderr_log import StderrLog
 from spark_jobs.session.submitted import is_submitted
-from twophase.errors import SparkUnavailableError
 
 _NOTHING: Final[Mapping[str, str]] = {}
 

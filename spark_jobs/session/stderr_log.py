@@ -46,12 +46,10 @@ class StderrLog(Listener):
             os.close(terminal)
 
     def state(self, text: str) -> None:
-        """See Listener."""
         del text
         self._bound()
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         del report
         self._bound()
 

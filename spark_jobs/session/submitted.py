@@ -13,8 +13,8 @@ from typing import Final
 from pyspark import SparkConf, SparkContext
 
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.session.settings import REQUIRED
-from twophase.errors import SpecError
 
 _AT_LAUNCH: Final = frozenset(
     {

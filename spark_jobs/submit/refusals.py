@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.session.master import is_local
 from spark_jobs.submit.request import Request
-from twophase.errors import SpecError
 
 _VARIABLE: Final = ("spark.kubernetes.driver.secretKeyRef.", "spark.kubernetes.driverEnv.", "spark.yarn.appMasterEnv.")
 """Settings that give the driver's container a variable."""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from connectors.spec import Spec
+from eos.errors import SpecError
 from spark_jobs.session.properties import read_properties
-from twophase.errors import SpecError
 
 _OWN: Final = ("--master", "--deploy-mode", "--name", "--archives", "--files", "--py-files", "--class")
 """Options of spark-submit that are written here; it takes the last of two."""

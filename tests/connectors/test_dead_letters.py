@@ -21,26 +21,29 @@ from hypothesis import strategies as st
 
 from connectors.api.mistakes import SpecMistakesError
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
-from connectors.dead_letters import PLACE, RECORD, SCHEMA, dated, headers_of, headers_text, printable, refused, with_row
+from connectors.dead_letters import (
+    PLACE,
+    RECORD,
+    SCHEMA,
+    DeadLetter,
+    add_checkpoint_id,
+    append_row,
+    decode_headers,
+    encode_headers,
+    encode_refused_row,
+    printable,
+)
 from connectors.formats.ddl import parse_ddl
 from connectors.kafka.bad_records import letters
-from connectors.kafka.letters import _letters as in_topic
+from connectors.kafka.dead_letters import _letters as in_topic
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.messages import Messages
 from connectors.kafka.sink.target import Facts, Topics
-from connectors.letters import Letter
 from connectors.registry import build_sink, build_source
-from connectors.sifting import Sieve, decoded
+from connectors.row_bisector import RowBisector, decode_dead_letters
 from connectors.spec import Spec, guarantees, load_spec
-from spark_jobs.adapters.kafka_format import source_of
-from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
-from spark_jobs.cli import run_command_line
-from spark_jobs.query.marks import read_and_mark, with_mark
-from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
-from tests.twophase_values import committable, scope
-from twophase.errors import (
+from eos.errors import (
     BadRecordError,
     BadRowError,
     IdentityError,
@@ -49,6 +52,13 @@ from twophase.errors import (
     SpecError,
     TooManyBadRowsError,
 )
+from spark_jobs.adapters.kafka_format import source_of
+from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
+from spark_jobs.cli import run_command_line
+from spark_jobs.query.marks import read_and_mark, with_mark
+from spark_jobs.session.failures import TOKEN, CarriedError, translate
+from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
+from tests.twophase_values import committable, scope
 from twophase.values import OffsetRange, SinkState
 from twophase.verify import verify
 
@@ -150,7 +160,7 @@ def test_one_list_of_names() -> None:
 
 @given(st.lists(st.tuples(st.text(), st.none() | st.binary())))
 def test_headers_come_back_as_they_were(headers: list[tuple[str, bytes | None]]) -> None:
-    assert headers_of(headers_text(headers)) == headers
+    assert decode_headers(encode_headers(headers)) == headers
 
 
 def _message(offset: int, key: bytes | None, value: bytes | None, headers: Any) -> Message:
@@ -176,7 +186,7 @@ def test_a_record_is_whole_in_its_letter() -> None:
         "offset": 7,
         "error": "not UTF-8",
     }
-    assert (first["key"], first["value"], headers_of(first["headers"])) == (b"k\xff", b"\xff{", _HEADERS)
+    assert (first["key"], first["value"], decode_headers(first["headers"])) == (b"k\xff", b"\xff{", _HEADERS)
     assert first["timestamp"] == datetime(2023, 11, 14, 22, 13, 20, 123000, UTC)
     assert (second["offset"], second["key"], second["value"], second["headers"]) == (9, None, None, None)
 
@@ -203,7 +213,7 @@ def test_a_time_that_no_sink_takes_is_told_in_the_error(ms: int, year: int | Non
 
 def test_a_record_is_known_by_what_it_is_however_its_letter_is_kept() -> None:
     """A topic that was made again has other records at the same places; a table says the time without a zone."""
-    letter = Letter("s", None, "t", 0, 17, "2023-11-14T22:13:20.123000Z", b"k", b"{", [], "bad", 3)
+    letter = DeadLetter("s", None, "t", 0, 17, "2023-11-14T22:13:20.123000Z", b"k", b"{", [], "bad", 3)
     same = ("2023-11-14T22:13:20.123000", "2023-11-14 22:13:20.123", "2023-11-15T00:13:20.123+02:00")
     assert {replace(letter, timestamp=each, checkpoint_id=9).record for each in same} == {letter.record}
     others = [replace(letter, timestamp=each) for each in ("2023-11-14T22:13:20.124Z", None, "no time")]
@@ -217,7 +227,7 @@ def test_a_message_has_the_records_headers_and_its_own(tmp_path: Path) -> None:
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
     assert isinstance(layout, Layout)
     layout.check("dead_letter", SCHEMA)
-    rows = dated(_letters(), 5).to_batches()[0].select(layout.columns(SCHEMA))
+    rows = add_checkpoint_id(_letters(), 5).to_batches()[0].select(layout.columns(SCHEMA))
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers")).convert(rows, 1)
     first, second = messages.to_pylist()
@@ -275,7 +285,7 @@ def test_a_mark_has_a_value_where_there_must_be_one(kind: str) -> None:
     assert (mark.num_rows, mark.column("id").null_count, mark.column("_eos_aside")[0].as_py()) == (1, 0, 0)
 
 
-REFUSED = pa.Table.from_batches([refused("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
+REFUSED = pa.Table.from_batches([encode_refused_row("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
 RANGES = [OffsetRange("t/0", 0, 2), OffsetRange("t/1", 0, 1)]
 
 
@@ -377,10 +387,10 @@ class _Picky:
 
 @given(st.lists(st.integers(0, 12), max_size=40))
 def test_what_is_refused_is_alone_and_the_others_keep_their_order(values: list[int]) -> None:
-    writer, sieve = _Picky(), Sieve(len(values))
-    sieve.write(cast(Any, writer), "out", pa.record_batch([pa.array(values, pa.int64())], names=["n"]))
+    writer, bisector = _Picky(), RowBisector(len(values))
+    bisector.write(cast(Any, writer), "out", pa.record_batch([pa.array(values, pa.int64())], names=["n"]))
     assert writer.taken == [each for each in values if each <= 9]
-    letters = decoded(encoded).to_pylist() if (encoded := sieve.encoded()) is not None else []
+    letters = decode_dead_letters(encoded).to_pylist() if (encoded := bisector.encode()) is not None else []
     assert [(each["sink"], each["value"], each["error"]) for each in letters] == [
         ("out", b'{"n": %d}' % each, f"{each} is above 9") for each in values if each > 9
     ]
@@ -390,11 +400,13 @@ def test_refused_rows_are_known_by_their_digest_whatever_their_order_and_error()
     """A repair compares it: another row in the place of one would be lost, and one be doubled."""
 
     def digest(*values: int, offsets: Sequence[int] = (1, 2, 3), said: str = "") -> tuple[int, int]:
-        sieve, place = Sieve(10), pa.record_batch([["t"] * 3, [0] * 3, [*offsets]], names=list(PLACE))
+        bisector, place = RowBisector(10), pa.record_batch([["t"] * 3, [0] * 3, [*offsets]], names=list(PLACE))
         writer = _Picky(said=said)
         for at, value in enumerate(values):
-            sieve.write(cast(Any, writer), "out", pa.record_batch([pa.array([value])], names=["n"]), place.slice(at, 1))
-        told = sieve.told("out", committable(scope()))
+            bisector.write(
+                cast(Any, writer), "out", pa.record_batch([pa.array([value])], names=["n"]), place.slice(at, 1)
+            )
+        told = bisector.count_refused("out", committable(scope()))
         assert (told.transaction, told.rows) == (committable(scope()).transaction, 3)
         return told.refused, told.refused_digest
 
@@ -409,23 +421,23 @@ def test_refused_rows_are_known_by_their_digest_whatever_their_order_and_error()
 
 @pytest.mark.parametrize("away_after", range(5))
 def test_an_outage_is_no_bad_row(away_after: int) -> None:
-    sieve = Sieve(10)
+    bisector = RowBisector(10)
     with pytest.raises(SinkUnavailableError):
-        sieve.write(cast(Any, _Picky(away_after)), "out", pa.record_batch([pa.array([1, 10, 2])], names=["n"]))
-    assert len(sieve.letters) == (away_after == 4)
+        bisector.write(cast(Any, _Picky(away_after)), "out", pa.record_batch([pa.array([1, 10, 2])], names=["n"]))
+    assert len(bisector.letters) == (away_after == 4)
 
 
 def test_too_many_refused_rows_are_an_error() -> None:
     rows = pa.record_batch([pa.array([10, 11, 12])], names=["n"])
     with pytest.raises(TooManyBadRowsError, match=r"more than 2 dead letters .*12 is above 9") as caught:
-        Sieve(2).write(cast(Any, _Picky()), "out", rows)
+        RowBisector(2).write(cast(Any, _Picky()), "out", rows)
     assert not caught.value.retriable
     assert not isinstance(caught.value, BadRowError)  # which would begin another try
 
 
 def test_a_row_says_what_it_knows_of_its_record() -> None:
     row = {"n": 1, "b": b"\xff", "_topic": "t", "_partition": 3, "_offset": 7, "_key": b"k"}
-    (letter,) = refused("out", pa.RecordBatch.from_pylist([row]), "why").to_pylist()
+    (letter,) = encode_refused_row("out", pa.RecordBatch.from_pylist([row]), "why").to_pylist()
     known = {name: letter[name] for name in ("source", "sink", "topic", "partition", "offset", "key", "error")}
     expected = {"source": None, "sink": "out", "topic": "t", "partition": 3, "offset": 7, "key": b"k", "error": "why"}
     assert known == expected
@@ -438,7 +450,7 @@ def test_a_row_is_json_whatever_it_holds() -> None:
     columns = {"x": pa.array([float("nan")]), "at": far, "d": pa.array([Decimal("1.50")])}
     columns |= {"s": pa.array([{"a": [float("inf"), 1.5], "b": b"\xff", "c": None}]), "_timestamp": far}
     columns["_offset"] = pa.array(["not a number"])
-    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "why").to_pylist()
+    (letter,) = encode_refused_row("out", pa.RecordBatch.from_pydict(columns), "why").to_pylist()
     found = json.loads(letter["value"], parse_constant=lambda text: pytest.fail(f"{text} is not JSON"))
     assert found["s"] == {"a": ["inf", 1.5], "b": "/w==", "c": None}
     assert (found["x"], found["d"], found["at"][:5], letter["offset"]) == ("nan", "1.50", "11476", None)
@@ -456,7 +468,7 @@ def test_a_row_is_json_also_where_python_cannot_hold_it() -> None:
     nested = pa.StructArray.from_arrays([far, _no_text(b"a\xff"), pa.array([b"\xff"])], ["at", "s", "b"])
     pairs = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
     columns = {"s": _no_text(b"a\xff"), "n": nested, "long": long, "m": pairs, "_topic": _no_text(b"\xff"), "z": ["\0"]}
-    (letter,) = refused("out", pa.RecordBatch.from_pydict(columns), "no\0t this").to_pylist()
+    (letter,) = encode_refused_row("out", pa.RecordBatch.from_pydict(columns), "no\0t this").to_pylist()
     found = json.loads(letter["value"])
     assert found["n"] == {"at": "11476-08-15 05:20:00.000000Z", "s": "a\ufffd", "b": "/w=="}
     assert (found["s"], found["long"], found["z"]) == ("a\ufffd", "100000000000000", "\0")
@@ -481,21 +493,23 @@ def test_an_error_is_text_that_any_sink_takes(error: str, stored: str) -> None:
 
 
 def test_a_row_that_stands_in_an_error_is_printable() -> None:
-    assert with_row("bad", '{"v": "ü\x9b2J\u202e"}'.encode()) == 'bad; the row: {"v": "ü\\x9b2J\\u202e"}'
+    assert append_row("bad", '{"v": "ü\x9b2J\u202e"}'.encode()) == 'bad; the row: {"v": "ü\\x9b2J\\u202e"}'
 
 
 def test_a_topic_that_a_record_has_named_keeps_no_letter_out() -> None:
     """A step may have put a record's text where the topic's name stands, and PostgreSQL takes no NUL."""
-    (letter,) = refused("out", pa.RecordBatch.from_pydict({"_topic": ["a\0b"], "_offset": [7]}), "bad").to_pylist()
+    (letter,) = encode_refused_row(
+        "out", pa.RecordBatch.from_pydict({"_topic": ["a\0b"], "_offset": [7]}), "bad"
+    ).to_pylist()
     assert (letter["topic"], letter["offset"], letter["value"]) == (None, 7, rb'{"_topic": "a\u0000b", "_offset": 7}')
 
 
 def test_a_row_says_where_its_record_is_though_the_sink_does_not_want_that() -> None:
     values, place = pa.array([1, 10, 2, 11]), {"_topic": ["t"] * 4, "_partition": [0] * 4, "_offset": [5, 6, 7, 8]}
     rows = pa.RecordBatch.from_pydict({"_offset": place["_offset"], "n": values, "_t": ["t"] * 4, "_p": [0] * 4})
-    sieve = Sieve(2, places=(2, 3, 0))
-    sieve.write(cast(Any, _Picky()), "out", rows.select(["n"]), sieve.place(rows))
-    letters = decoded(sieve.encoded() or b"").to_pylist()
+    bisector = RowBisector(2, places=(2, 3, 0))
+    bisector.write(cast(Any, _Picky()), "out", rows.select(["n"]), bisector.place(rows))
+    letters = decode_dead_letters(bisector.encode() or b"").to_pylist()
     assert [(each["topic"], each["partition"], each["offset"]) for each in letters] == [("t", 0, 6), ("t", 0, 8)]
     assert [each["value"] for each in letters] == [b'{"n": 10}', b'{"n": 11}']
 
@@ -507,7 +521,7 @@ def test_a_header_of_the_record_is_not_taken_for_ours(tmp_path: Path, name: str)
     record = letters("orders", [_message(7, b"k", b"{", [(name, b"9")])], {0: "why"})
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     messages = Messages(layout, SCHEMA, Topics(Connection("k:1", "g"), facts, "eos-markers"))
-    written = messages.convert(dated(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
+    written = messages.convert(add_checkpoint_id(record, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     (letter,) = in_topic(pa.RecordBatch.from_pydict(columns))
     assert (letter.headers, letter.sink, letter.source, letter.place) == ([(name, b"9")], None, "orders", "t/3/7")
@@ -518,19 +532,21 @@ def test_a_letter_in_a_topic_is_read_as_it_was_written(tmp_path: Path) -> None:
     layout = cast(Any, build_sink(spec := load(tmp_path, SPEC % "" + TOPIC % ""), spec.outputs[-1])).layout
     before = [("x", b"1"), *((name, b"9") for name in MESSAGE_HEADERS)]
     first = letters("orders", [_message(7, b"k", b"{", before)], {0: "why"})
-    second = refused("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")
+    second = encode_refused_row("out", pa.RecordBatch.from_pydict({"n": [1]}), "too large")
     rows = pa.Table.from_batches([first, second]).combine_chunks()
     facts = Facts(partitions=1, max_bytes=1_000_000, replication=1)
     topics = Topics(Connection("k:1", "g"), facts, "eos-markers")
-    written = Messages(layout, SCHEMA, topics).convert(dated(rows, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1)
+    written = Messages(layout, SCHEMA, topics).convert(
+        add_checkpoint_id(rows, 5).to_batches()[0].select(layout.columns(SCHEMA)), 1
+    )
     columns = {"value": written["value"], "_key": written["key"], "_headers": written["headers"]}
     strange = pa.RecordBatch.from_pylist([{"value": b"", "_key": None, "_headers": None}])
     record, row = in_topic(pa.RecordBatch.from_pydict(columns))
     assert in_topic(strange.cast(pa.RecordBatch.from_pydict(columns).schema)) == []
     stamp = "2023-11-14T22:13:20.123000Z"
-    assert record == Letter("orders", None, "t", 3, 7, stamp, b"k", b"{", before, "why", 5)
+    assert record == DeadLetter("orders", None, "t", 3, 7, stamp, b"k", b"{", before, "why", 5)
     assert record.place == "t/3/7"
-    assert row == Letter(None, "out", None, None, None, None, None, b'{"n": 1}', [], "too large", 5)
+    assert row == DeadLetter(None, "out", None, None, None, None, None, b'{"n": 1}', [], "too large", 5)
     assert row.place is None
 
 
@@ -571,7 +587,7 @@ def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
     with closing(sqlite3.connect(tmp_path / "bad.db")) as database:
         columns = ", ".join(f'"{each if each != "error" else "why"}"' for each in COLUMNS)
         database.execute(f"CREATE TABLE bad ({columns})")
-        headers = headers_text([("a", b"1")])
+        headers = encode_headers([("a", b"1")])
         row = ("s", None, "t", 0, 17, "2026-01-31", b"k", b"{", headers, "not JSON", 4)
         database.execute(f"INSERT INTO bad VALUES ({', '.join('?' * len(row))})", row)
         database.commit()
@@ -586,7 +602,10 @@ def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
-    [((), "give --source, --sink, --offset or --all"), (("--offset", "t/0/18"), "there is no dead letter of t/0/18")],
+    [
+        ((), "give --source, --sink, --offset or --all"),
+        (("--offset", "t/0/18"), "there are no dead letters for t/0/18"),
+    ],
 )
 def test_a_replay_says_of_what(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str

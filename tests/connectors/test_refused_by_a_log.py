@@ -21,8 +21,8 @@ from connectors.registry import build_sink
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
+from eos.errors import BadRowError, ConnectorError, TargetError, TooManyBadRowsError
 from twophase import faults
-from twophase.errors import BadRowError, ConnectorError, TargetError, TooManyBadRowsError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 

@@ -1,10 +1,18 @@
-"""The choice of kills: within a run every sink and every point, over many runs every pair."""
+"""The choice of kills: every run all pairs of sink and point, in one pipeline, and some in pipelines of one sink."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-from integration_tests.harness.rotation import rotated
+from integration_tests import test_matrix
+from integration_tests.harness.rotation import SEED, rotated
+from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems, visible
+from twophase import faults
 
 POINTS = {"a": ("one", "two", "three"), "b": ("one", "two"), "c": ("two", "three", "four")}
 
@@ -26,3 +34,30 @@ def test_every_pair_in_some_run() -> None:
 def test_no_room() -> None:
     with pytest.raises(ValueError, match="no room for"):
         rotated({"a": ("one", "two", "three")}, 2, 0)
+
+
+@pytest.mark.parametrize("seed", [None, *range(30)])
+def test_each_run_kills_every_sink_at_each_of_its_points(seed: int | None) -> None:
+    cases = points_of_run(seed)
+    assert cases.keys() == {*TARGETS, ALL}
+    assert all(set(cases[name]) <= set(points_of(name)) and cases[name] for name in TARGETS)
+    assert {point for name in TARGETS for point in points_of(name)} == set(cases[ALL]) <= set(faults.POINTS)
+
+
+def test_the_case_of_all_sinks_takes_no_turns() -> None:
+    root = Path(test_matrix.__file__).parents[1]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", "-m", "not in_turns"]
+    environment = {**os.environ, SEED: "1", "CI": ""}
+    ended = subprocess.run(
+        [*command, test_matrix.__file__], cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
+    assert f"test_killed[{ALL}]" in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_rows_are_visible_after_their_decision() -> None:
+    assert [visible(point, 3) for point in points_of("upsert")] == [(3, 3)] * 4 + [(3, 4)] * 2 + [(4, 4)] * 2
+
+
+def test_a_point_of_each_sink_is_armed_for_each_sink() -> None:
+    assert len(set(stems("applying", 4, ["one", "other"]))) == 2
+    assert stems("before-decide", 3, ["one", "other"]) == ["before-decide@3"]

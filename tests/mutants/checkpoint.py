@@ -31,11 +31,11 @@ MUTANTS: Final = (
         name="a close lists what is prepared before it has deleted the permits",
         rule="R9",
         path="twophase/checkpoint.py",
-        before="""    yield messages.Revoke(scope, counted, sinks)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
+        before="""    yield from messages.Revoke(scope, counted, sinks)
+    listed = yield from messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
 """,
-        after="""    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
-    yield messages.Revoke(scope, counted, sinks)
+        after="""    listed = yield from messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
+    yield from messages.Revoke(scope, counted, sinks)
 """,
         caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),
@@ -134,11 +134,11 @@ MUTANTS: Final = (
         name="head names a record that is not stored yet",
         rule="R6",
         path="twophase/checkpoint.py",
-        before="""    yield put
+        before="""    yield from put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
 """,
         after="""    yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
-    yield put
+    yield from put
 """,
         caught_by=("tests/twophase/test_checkpoint.py::test_the_order_of_r10",),
     ),

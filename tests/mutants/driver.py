@@ -182,8 +182,8 @@ MUTANTS: Final = (
         name="an error that is not an outage is tried again",
         rule="R7",
         path="twophase/retry.py",
-        before="retry_if_exception_type(SinkUnavailableError)",
-        after="retry_if_exception_type(Exception)",
+        before="            SinkUnavailableError,\n",
+        after="            Exception,\n",
         caught_by=("tests/twophase/test_policies.py::TestPatience::test_other_errors_are_not_tried_again",),
     ),
     Mutant(

@@ -31,12 +31,12 @@ MUTANTS: Final = (
         name="witnesses of the old incarnation are gone before its drivers are fenced",
         rule="R2",
         path="twophase/reset.py",
-        before="""    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
+        before="""    yield from messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
     # No process needs a record or a witness of the old incarnation now: its drivers are fenced, its head is gone.
-    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
+    yield from messages.Prune(old.incarnation, old.records, below=old.completed + 1)
 """,
-        after="""    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)
-    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
+        after="""    yield from messages.Prune(old.incarnation, old.records, below=old.completed + 1)
+    yield from messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)
 """,
         caught_by=(
             "tests/twophase/test_reset.py::test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used",

@@ -93,7 +93,7 @@ MUTANTS: Final = (
         name="headers that a record had are lost",
         rule=_TOPICS,
         path=_MESSAGES,
-        before="            [*headers_of(text), *((name",
+        before="            [*decode_headers(text), *((name",
         after="            [*((name",
         caught_by=(f"{_MESSAGE_TESTS}::test_headers_that_a_record_had_come_before_ours",),
     ),

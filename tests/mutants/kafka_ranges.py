@@ -141,7 +141,7 @@ MUTANTS: Final = (
         name="a split whose leader changes is not asked again",
         rule="R6",
         path=_POSITIONS,
-        before="                moving.append(split)\n",
+        before="                moving[split] = error\n",
         after="                moving.clear()\n",
         caught_by=(f"{_POSITION_TESTS}::test_a_split_that_changes_its_leader_is_asked_again_alone",),
     ),

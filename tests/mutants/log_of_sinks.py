@@ -8,10 +8,10 @@ from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/log/committer.py"
 _KEYED: Final = "connectors/log/keyed.py"
-_LISTED: Final = "connectors/log/listed.py"
+_LISTED: Final = "connectors/log/segment_index.py"
 _NEWEST: Final = "connectors/log/newest.py"
 _SEGMENTS: Final = "connectors/log/segments.py"
-_BELONGING: Final = "connectors/log/belonging.py"
+_BELONGING: Final = "connectors/log/committer.py"
 _OWNER: Final = "connectors/owner.py"
 _SINK_TESTS: Final = "tests/connectors/sql/sqlite/test_sink.py"
 _REPAIR_TESTS: Final = "tests/connectors/sql/sqlite/test_sink_repair.py"
@@ -69,7 +69,7 @@ MUTANTS: Final = (
         name="an abort deletes segments of a newer epoch",
         rule="R8",
         path=_COMMITTER,
-        before="        belonging.check_older(self.name, self._epoch, own)\n",
+        before="        _check_older(self.name, self._epoch, own)\n",
         after="",
         caught_by=(f"{_SINK_TESTS}::test_nobody_aborts_what_is_applied_or_of_a_newer_epoch",),
     ),

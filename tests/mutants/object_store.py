@@ -101,7 +101,7 @@ MUTANTS: Final = (
     Mutant(
         name="an object may become larger than one request takes",
         rule="docs/sinks.md",
-        path="wal/upload.py",
+        path="wal/object.py",
         before="""        if self._left < 0:
 """,
         after="""        if self._left < -len(data):

@@ -105,7 +105,7 @@ MUTANTS: Final = (
     Mutant(
         name="the digest of refused rows knows the last of them alone",
         rule=_RULE,
-        path="connectors/sifting.py",
+        path="connectors/row_bisector.py",
         before="(self.digests[sink] + _hash(letter)) % 2**64",
         after="_hash(letter)",
         caught_by=(

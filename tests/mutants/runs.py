@@ -13,7 +13,15 @@ MUTANTS: Final = (
         path="spark_jobs/run/runner.py",
         before="random.random()) if error.retriable else None",
         after="random.random())",
-        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
+        caught_by=("tests/spark_jobs/run/test_curable.py::test_what_no_restart_can_cure_ends_the_run_at_once",),
+    ),
+    Mutant(
+        name="a start goes on without a sink whose rows wait as prepared transactions",
+        rule="docs/sinks.md, Sinks that are slow, or away",
+        path="spark_jobs/run/open_driver.py",
+        before="outlasts_outages=has_log)",
+        after="outlasts_outages=True)",
+        caught_by=("tests/spark_jobs/run/test_limits.py::test_only_a_sink_with_a_log_may_be_away",),
     ),
     Mutant(
         name="a stop hides that decided rows wait for their commit",

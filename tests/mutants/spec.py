@@ -12,10 +12,12 @@ _KAFKA_SINK: Final = "connectors/kafka/sink/entry.py"
 _STARTING: Final = "connectors/kafka/starting_offsets.py"
 _SUBSTITUTION: Final = "connectors/spec/substitution.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
+_TABLE_NAMES: Final = "connectors/spec/table_names.py"
+_TABLE_TESTS: Final = "tests/connectors/spec/test_table_names.py"
 _MISTAKES: Final = "tests/connectors/spec/test_mistakes.py"
 _VALUES: Final = "tests/connectors/spec/test_values.py"
 _PROMISES: Final = "tests/connectors/spec/test_guarantees.py"
-_GUARANTEED: Final = "README.md, What is guaranteed, and what is not"
+_GUARANTEED: Final = "docs/guarantees.md, What each sink guarantees"
 _AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
 
 _ONE_QUERY: Final = (
@@ -173,7 +175,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="of two equal keys of a spec the later one counts",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path=_READER,
         before="            if key in entries:\n",
         after="            if key in entries and not key:\n",
@@ -181,7 +183,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a number with a leading zero becomes another number",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path=_READER,
         before='_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")\n',
         after='_INTEGER: Final = re.compile(r"-?([0-9]{1,18})")\n',
@@ -218,6 +220,22 @@ MUTANTS: Final = (
         before="        check_query(spark, step.sql)\n",
         after="",
         caught_by=_ONE_QUERY,
+    ),
+    Mutant(
+        name="a name behind a comma counts as a table in every clause",
+        rule="docs/decisions.md",
+        path=_TABLE_NAMES,
+        before="scope.expects_table = scope.lists_tables and not scope.lists_rows",
+        after="scope.expects_table = True",
+        caught_by=(f"{_TABLE_TESTS}::test_a_column_may_be_called_as_a_source",),
+    ),
+    Mutant(
+        name="IS DISTINCT FROM begins a list of tables",
+        rule="docs/decisions.md",
+        path=_TABLE_NAMES,
+        before="(scope.is_query and not self._is_comparison(index))",
+        after="scope.is_query",
+        caught_by=(f"{_TABLE_TESTS}::test_the_tables_of_a_query_are_those_that_sparks_parser_finds",),
     ),
     Mutant(
         name="a command in a step's SQL passes for a query where no Spark is started",

@@ -98,8 +98,8 @@ MUTANTS: Final = (
     Mutant(
         name="an error is as long as the record that it quotes",
         rule=_MASKING,
-        path="wal/errors.py",
-        before="        self.message = bounded(message)\n",
+        path="eos/errors.py",
+        before="        self.message = shorten(message)\n",
         after="        self.message = message\n",
         caught_by=("tests/project/test_linear_masking.py::test_a_message_is_bounded_wherever_its_error_is_raised",),
     ),
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="half of a character in a spec is taken for text",
-        rule="README.md, A spec, explained",
+        rule="docs/spec.md, The spec",
         path="connectors/spec/yaml_reader.py",
         before=" if _HALF.search(text) else text\n",
         after=" if False else text\n",

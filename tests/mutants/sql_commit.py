@@ -123,14 +123,14 @@ MUTANTS: Final = (
         name="MariaDB is not reminded of a branch that it has forgotten",
         rule="H24",
         path=f"{_MYSQL}server.py",
-        before="            forgotten.remind(self, self._url, transaction)",
+        before="            _remind(self, self._url, transaction)",
         after="            return",
         caught_by=_MARIADB,
     ),
     Mutant(
         name="MariaDB is given a name back for what is committed",
         rule="H24",
-        path=f"{_MYSQL}forgotten.py",
+        path=f"{_MYSQL}server.py",
         before="        if stands is None and any(",
         after="        if any(",
         caught_by=_REMINDED,
@@ -138,7 +138,7 @@ MUTANTS: Final = (
     Mutant(
         name="MariaDB is given a name back that leads to nothing",
         rule="H24",
-        path=f"{_MYSQL}forgotten.py",
+        path=f"{_MYSQL}server.py",
         before="        if stands is None and any(number == DUPLICATE_KEY for number, _ in second.warnings()):",
         after="        if stands is None:",
         caught_by=_REMINDED,
@@ -146,7 +146,7 @@ MUTANTS: Final = (
     Mutant(
         name="the witnesses of branches that MariaDB forgot are read after they are committed only",
         rule="H24",
-        path=f"{_MYSQL}forgotten.py",
+        path=f"{_MYSQL}server.py",
         before='    session.execute("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")  # of the next statement\n',
         after="",
         caught_by=(f"{_TESTS}test_h24_branches_that_mariadb_has_forgotten_are_in_the_list",),
@@ -154,7 +154,7 @@ MUTANTS: Final = (
     Mutant(
         name="what is committed while MariaDB is asked for what it forgot counts as forgotten",
         rule="H24",
-        path=f"{_MYSQL}forgotten.py",
+        path=f"{_MYSQL}server.py",
         before="    return written - listed - tables.witnesses(session, incarnation, sink, checkpoint_id)",
         after="    return written - listed",
         caught_by=(f"{_TESTS}test_h24_branches_that_mariadb_has_forgotten_are_in_the_list",),

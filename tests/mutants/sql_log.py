@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _APPLY: Final = "connectors/sql/log/apply.py"
 _LEDGER: Final = "connectors/sql/log/ledger.py"
-_HOLDER: Final = "connectors/sql/log/holder.py"
+_HOLDER: Final = "connectors/sql/log/ledger.py"
 _SLOTS: Final = "connectors/sql/slots.py"
 _MYSQL: Final = "connectors/sql/mysql/store.py"
 _POSTGRES: Final = "connectors/sql/postgres/store.py"
@@ -243,7 +243,7 @@ MUTANTS: Final = (
     Mutant(
         name="a connection is used further after an error",
         rule="R7",
-        path="connectors/sql/kept.py",
+        path="connectors/sql/reconnecting.py",
         before="            if not done:\n                self.close()",
         after="            if done:\n                pass",
         caught_by=_KEPT,
@@ -276,8 +276,8 @@ MUTANTS: Final = (
         name="MySQL merges into the row of another key where an index is new",
         rule="H15",
         path=_MYSQL,
-        before="        if problems := merging.problems(target, key):",
-        after="        if problems := merging.problems(target, key)[:0]:",
+        before="        if problems := merge_problems(target, key):",
+        after="        if problems := merge_problems(target, key)[:0]:",
         caught_by=(f"{_TESTS}test_an_index_that_is_new_stops_a_merge",),
     ),
     Mutant(
@@ -291,7 +291,7 @@ MUTANTS: Final = (
     Mutant(
         name="MySQL replaces rows though triggers would see it",
         rule="docs/sinks.md",
-        path="connectors/sql/mysql/replacing.py",
+        path="connectors/sql/mysql/store.py",
         before='        and not _has(session, target, "TRIGGERS", "EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s")\n',
         after="",
         caught_by=_REPLACED,
@@ -299,7 +299,7 @@ MUTANTS: Final = (
     Mutant(
         name="MySQL replaces rows where triggers may be hidden from the user",
         rule="docs/sinks.md",
-        path="connectors/sql/mysql/replacing.py",
+        path="connectors/sql/mysql/store.py",
         before='frozenset({"DELETE", "INSERT", "TRIGGER"})',
         after='frozenset({"DELETE", "INSERT"})',
         caught_by=_REPLACED,
@@ -307,7 +307,7 @@ MUTANTS: Final = (
     Mutant(
         name="foreign keys stay unchecked on a connection that replaced rows",
         rule="docs/sinks.md",
-        path="connectors/sql/mysql/replacing.py",
+        path="connectors/sql/mysql/store.py",
         before='        session.execute("SET SESSION foreign_key_checks = 1")\n',
         after="        pass\n",
         caught_by=_REPLACED,

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _PERMITS: Final = "connectors/sql/two_phase/permits.py"
 _UNDOING: Final = "connectors/sql/two_phase/undoing.py"
-_COUNTS: Final = "connectors/sql/two_phase/counts.py"
+_COUNTS: Final = "connectors/sql/two_phase/committer.py"
 _CLAIMS: Final = "connectors/sql/claims.py"
 _COMMITTER: Final = "connectors/sql/two_phase/committer.py"
 _TESTS: Final = "tests/connectors/sql/test_permits_played.py::"
@@ -67,8 +67,8 @@ MUTANTS: Final = (
         name="what is prepared while a permit's DELETE waits is left",
         rule="R9",
         path=_PERMITS,
-        before="    return not (held or _prepared_under(server, sink, scope))  # MariaDB: prepared while the DELETE waited",
-        after="    return not held",
+        before="    if held or _prepared_under(server, sink, scope):  # MariaDB: prepared while the DELETE waited",
+        after="    if held:",
         caught_by=(f"{_TESTS}test_r9_what_is_prepared_while_the_permit_is_waited_for_is_rolled_back_too",),
     ),
     Mutant(
@@ -267,8 +267,8 @@ MUTANTS: Final = (
         name="a claim does not compare the count",
         rule="H26",
         path=_COUNTS,
-        before="    check_count(server, owner.incarnation, sink, known)\n\n\ndef count",
-        after="\n\ndef count",
+        before="    check_count(server, owner.incarnation, sink, known)\n\n\ndef _count",
+        after="\n\ndef _count",
         caught_by=(f"{_COUNTED}test_a_claim_compares_the_count",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _REFUSING: Final = "connectors/sql/log/refusing.py"
 _APPLY: Final = "connectors/sql/log/apply.py"
-_SIEVE: Final = "connectors/sifting.py"
+_SIEVE: Final = "connectors/row_bisector.py"
 _DIRECT: Final = "connectors/sql/sqlite/direct_writer.py"
 _RULE: Final = "docs/sinks.md, Rows that a sink refuses"
 _TESTS: Final = "tests/connectors/test_refused_by_a_log.py::"
@@ -27,7 +27,7 @@ MUTANTS: Final = (
         name="a row that is refused when a log is applied is no dead letter",
         rule=_RULE,
         path=_REFUSING,
-        before="        if self.sieve.letters:",
+        before="        if self.bisector.letters:",
         after="        if False:",
         caught_by=_LETTERS,
     ),
@@ -35,8 +35,8 @@ MUTANTS: Final = (
         name="the checkpoint of a dead letter is another one",
         rule=_RULE,
         path=_REFUSING,
-        before="self.sieve.letters), self.checkpoint_id).select(",
-        after="self.sieve.letters), 0).select(",
+        before="self.bisector.letters), self.checkpoint_id).select(",
+        after="self.bisector.letters), 0).select(",
         caught_by=_LETTERS,
     ),
     Mutant(

@@ -69,7 +69,7 @@ MUTANTS: Final = (
     Mutant(
         name="a driver ends its own connection to MySQL",
         rule="R5",
-        path="connectors/sql/mysql/stragglers.py",
+        path="connectors/sql/mysql/zombie_connections.py",
         before="if thread not in (None, own)}",
         after="if thread is not None}",
         caught_by=_ENDED,
@@ -77,7 +77,7 @@ MUTANTS: Final = (
     Mutant(
         name="a driver ends its own connection to PostgreSQL",
         rule="R5",
-        path="connectors/sql/postgres/stragglers.py",
+        path="connectors/sql/postgres/zombie_connections.py",
         before=" AND pid <> pg_backend_pid()",
         after="",
         caught_by=_ENDED,
@@ -85,7 +85,7 @@ MUTANTS: Final = (
     Mutant(
         name="a connection to MySQL that has gone by itself stops its end",
         rule="R5",
-        path="connectors/sql/mysql/stragglers.py",
+        path="connectors/sql/mysql/zombie_connections.py",
         before="            if error.number != _NO_SUCH_THREAD:\n                raise",
         after="            raise error",
         caught_by=_ENDED,
@@ -199,7 +199,7 @@ MUTANTS: Final = (
     Mutant(
         name="dead letters are read over a connection that knows nothing of TLS",
         rule="docs/security.md",
-        path="connectors/sql/letters.py",
+        path="connectors/sql/dead_letters.py",
         before="    engine = kind.open_engine(url, 0)\n",
         after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
         caught_by=(

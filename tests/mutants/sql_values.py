@@ -18,7 +18,7 @@ _POSTGRES_TEXT: Final = (f"{_TESTS}test_the_text_that_postgresql_reads",)
 _POSTGRES_ALTERS: Final = (f"{_TESTS}test_what_postgresql_would_alter_is_a_bad_row",)
 _EDGES: Final = (f"{_TESTS}test_limits_at_their_edges",)
 _KEYS: Final = (f"{_TESTS}test_h15_rows_of_one_key_of_postgresql_come_to_one_task",)
-_MAKING: Final = "tests/connectors/sql/test_making.py::"
+_MAKING: Final = "tests/connectors/sql/test_schema_migration.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -97,7 +97,7 @@ MUTANTS: Final = (
         name="a number that is none goes to MySQL",
         rule=_RULE,
         path=_MYSQL,
-        before="            return finite(numbers.cast(pa.float64())).cast(pa.string())",
+        before="            return check_finite(numbers.cast(pa.float64())).cast(pa.string())",
         after="            return numbers.cast(pa.float64()).cast(pa.string())",
         caught_by=_MYSQL_ALTERS,
     ),
@@ -105,8 +105,8 @@ MUTANTS: Final = (
         name="a single float goes to MySQL with the digits of a single",
         rule=_RULE,
         path=_MYSQL,
-        before="            return finite(numbers.cast(pa.float64())).cast(pa.string())",
-        after="            return finite(numbers).cast(pa.string())",
+        before="            return check_finite(numbers.cast(pa.float64())).cast(pa.string())",
+        after="            return check_finite(numbers).cast(pa.string())",
         caught_by=_MYSQL_TEXT,
     ),
     Mutant(
@@ -283,7 +283,7 @@ MUTANTS: Final = (
     Mutant(
         name="a column that is added to a table cannot be NULL in the rows before it",
         rule="docs/sinks.md",
-        path="connectors/sql/making.py",
+        path="connectors/sql/schema_migration.py",
         before='        return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}" for row in added]',
         after='        return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}{self._not_null(row)}" for row in added]',
         caught_by=(
@@ -293,7 +293,7 @@ MUTANTS: Final = (
     Mutant(
         name="a table that somebody else made at the same moment stops a start",
         rule="docs/sinks.md",
-        path="connectors/sql/making.py",
+        path="connectors/sql/schema_migration.py",
         before="                if statement in self.plan():\n                    raise",
         after="                if statement:\n                    raise",
         caught_by=(f"{_MAKING}test_who_fails_has_failed_only_if_it_is_not_done",),
@@ -301,7 +301,7 @@ MUTANTS: Final = (
     Mutant(
         name="PostgreSQL cuts off the rest of a long name",
         rule="docs/sinks.md",
-        path="connectors/sql/making.py",
+        path="connectors/sql/schema_migration.py",
         before="        if longest is not None and len(name.encode()) > longest:",
         after="        if longest is not None and len(name) > longest:",
         caught_by=(f"{_MAKING}test_what_else_is_refused",),

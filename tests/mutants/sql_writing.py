@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _WRITER: Final = "connectors/sql/two_phase/writer.py"
 _BULK: Final = "connectors/sql/bulk_writer.py"
-_DIRECT: Final = "connectors/sql/direct_writer.py"
+_DIRECT: Final = "connectors/sql/bulk_writer.py"
 _MYSQL: Final = "connectors/sql/mysql/"
 _POSTGRES: Final = "connectors/sql/postgres/"
 _TESTS: Final = "tests/connectors/sql/test_writer_played.py::"
@@ -63,8 +63,8 @@ MUTANTS: Final = (
         name="at-least-once a task commits while its last rows are still on their way",
         rule="docs/protocol.md, At-least-once",
         path=_DIRECT,
-        before="                self._sender.wait()\n",
-        after="                pass\n",
+        before='                self._sender.wait()\n                session.execute("COMMIT")',
+        after='                session.execute("COMMIT")',
         caught_by=(f"{_TESTS}test_a_bad_row_is_found_before_anything_is_prepared",),
     ),
     Mutant(
@@ -103,8 +103,8 @@ MUTANTS: Final = (
         name="rows before a bad one of the same batch stay",
         rule="docs/sinks.md, Rows that a sink refuses",
         path=_BULK,
-        before="        with translated(doing), savepoint(self._opened()):\n",
-        after="        with translated(doing):\n",
+        before="        with translate_errors(doing), savepoint(self._opened()):\n",
+        after="        with translate_errors(doing):\n",
         caught_by=_WHOLE,
     ),
     Mutant(
@@ -127,7 +127,7 @@ MUTANTS: Final = (
         name="a batch between savepoints counts before the server has answered",
         rule="docs/sinks.md, Rows that a sink refuses",
         path=_BULK,
-        before="                self.write(batch)\n                with translated(doing), self._bad_rows_named():\n"
+        before="                self.write(batch)\n                with translate_errors(doing), self._bad_rows_named():\n"
         "                    self._sender.wait()\n",
         after="                self.write(batch)\n",
         caught_by=_WHOLE,
@@ -136,7 +136,7 @@ MUTANTS: Final = (
         name="a task's connection to MySQL cannot be found by who has to end it",
         rule="R5",
         path=f"{_MYSQL}writer.py",
-        before="        stragglers.mark(session, holders, self._transaction.task)\n",
+        before="        zombie_connections.mark(session, holders, self._transaction.task)\n",
         after="",
         caught_by=_PREPARED,
     ),
@@ -144,7 +144,7 @@ MUTANTS: Final = (
         name="a task's connection to PostgreSQL cannot be found by who has to end it",
         rule="R5",
         path=f"{_POSTGRES}writer.py",
-        before="        stragglers.mark(session, holders)\n",
+        before="        zombie_connections.mark(session, holders)\n",
         after="",
         caught_by=_PREPARED,
     ),

@@ -94,7 +94,7 @@ MUTANTS: Final = (
         name="a start leaves the records that no head points at",
         rule="R9",
         path="twophase/startup.py",
-        before="""    yield messages.Sweep(owned.head)
+        before="""    yield from messages.Sweep(owned.head)
 """,
         after="",
         caught_by=("tests/twophase/test_startup.py::test_what_is_decided_is_committed_before_anything_is_aborted",),

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="a worker keeps state on a disk of its own",
-        rule="README.md, On a cluster",
+        rule="docs/deploying.md, On a cluster",
         path="spark_jobs/run/shared_state.py",
         before="if not each.location})",
         after="if not each})",
@@ -44,68 +44,6 @@ MUTANTS: Final = (
         after="""        return Failed(locked, again=True)
 """,
         caught_by=("tests/spark_jobs/batch/test_attempts.py::test_equal_rows_are_looked_for_once",),
-    ),
-    Mutant(
-        name="at-least-once a failed job is run again as if it were aborted",
-        rule="docs/sinks.md, At-least-once",
-        path="spark_jobs/batch/attempts.py",
-        before="""            return Failed(reason, again=self._sifts(reason, direct=True))
-""",
-        after="""            return Failed(reason, again=self._sifts(reason, direct=True) or self._tolerates(reason))
-""",
-        caught_by=("tests/spark_jobs/batch/test_attempts.py::test_what_is_tolerated",),
-    ),
-    Mutant(
-        name="a batch with state runs twice in one query",
-        rule="R4",
-        path="spark_jobs/batch/attempts.py",
-        before="""        if self.stateful or not self.tolerance.failed(reason):
-""",
-        after="""        if not self.tolerance.failed(reason):
-""",
-        caught_by=("tests/spark_jobs/batch/test_attempts.py::test_what_is_tolerated",),
-    ),
-    Mutant(
-        name="failures count in a row although checkpoints came between",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/batch/tolerance.py",
-        before="""        self._in_a_row = 0
-""",
-        after="""        self._in_a_row += 0
-""",
-        caught_by=(
-            "tests/spark_jobs/batch/test_tolerance.py::test_tolerated_failures_are_none_for_the_restart_strategy",
-        ),
-    ),
-    Mutant(
-        name="one more failure in a row is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/batch/tolerance.py",
-        before="""        if self._in_a_row > self.most:
-""",
-        after="""        if self._in_a_row > self.most + 1:
-""",
-        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_one_more_in_a_row_is_for_the_restart_strategy",),
-    ),
-    Mutant(
-        name="an error that no restart cures is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/batch/tolerance.py",
-        before="""        if not self.most or not error.retriable or self.is_stopping():
-""",
-        after="""        if not self.most or self.is_stopping():
-""",
-        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_only_failures_of_checkpoints_are_tolerated",),
-    ),
-    Mutant(
-        name="a failure that is none of a checkpoint is tolerated",
-        rule="docs/checkpoints.md",
-        path="spark_jobs/batch/tolerance.py",
-        before="""        return self._aborted is error and self.failed(error)
-""",
-        after="""        return self.failed(error)
-""",
-        caught_by=("tests/spark_jobs/batch/test_tolerance.py::test_only_failures_of_checkpoints_are_tolerated",),
     ),
     Mutant(
         name="fewer dead letters than were counted are decided",

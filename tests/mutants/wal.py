@@ -85,7 +85,7 @@ MUTANTS: Final = (
     Mutant(
         name="a segment is written over one of the same name",
         rule="H8",
-        path="wal/files.py",
+        path="wal/local.py",
         before="""        os.link(source, target)
 """,
         after="""        os.replace(source, target)
@@ -95,7 +95,7 @@ MUTANTS: Final = (
     Mutant(
         name="a sync returns before Python has written its buffer",
         rule="R5",
-        path="wal/files.py",
+        path="wal/local.py",
         before="""        self._file.flush()
         os.fsync""",
         after="        os.fsync",
@@ -138,7 +138,7 @@ MUTANTS: Final = (
     Mutant(
         name="a footer that is damaged is believed",
         rule="R5",
-        path="wal/footer.py",
+        path="wal/segment.py",
         before="""    if zlib.crc32(text) != crc:
 """,
         after="""    if not text:
@@ -148,7 +148,7 @@ MUTANTS: Final = (
     Mutant(
         name="bytes between the rows and the footer are not noticed",
         rule="R5",
-        path="wal/footer.py",
+        path="wal/segment.py",
         before="""    if footer.content_bytes != start:
 """,
         after="""    if footer.content_bytes > start:
@@ -158,7 +158,7 @@ MUTANTS: Final = (
     Mutant(
         name="a segment of a newer format is read",
         rule="docs/protocol.md, Formats",
-        path="wal/footer.py",
+        path="wal/segment.py",
         before="""        if fields["format"] != FORMAT:
 """,
         after="""        if not fields["format"]:
@@ -168,7 +168,7 @@ MUTANTS: Final = (
     Mutant(
         name="a segment of another layout is called damaged",
         rule="docs/protocol.md, Formats",
-        path="wal/footer.py",
+        path="wal/segment.py",
         before="""    if begin.startswith(_NAME) and begin != MAGIC:
 """,
         after="""    if begin.startswith(MAGIC) and begin != MAGIC:

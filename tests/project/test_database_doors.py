@@ -16,18 +16,18 @@ import pytest
 from sqlalchemy.exc import DBAPIError
 
 from connectors.api.contracts import Sink
+from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.head import SqlHead
 from connectors.sql.head_check import check_head, require_head
 from connectors.sql.kind import kind_of
-from connectors.sql.letters import read_letters
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import StatementError
+from eos.errors import ConnectorError
 from spark_jobs.cli import run_command_line
 from tests.played.impostor import PASSWORD, Heard, impostor
-from twophase.errors import ConnectorError
 from twophase.ids import INCARNATION_LENGTH, Scope, TransactionId, sink_key
 
 HOST: Final = "db.example.com"
@@ -74,7 +74,7 @@ DOORS: Final[dict[str, Callable[[str, str], object]]] = {
     "head": lambda kind, url: SqlHead(url, "orders").read(),
     "head's requirements": lambda kind, url: require_head(url),
     "head's findings": lambda kind, url: check_head("head", url),
-    "dead letters": lambda kind, url: read_letters(url, "letters", {}),
+    "dead letters": lambda kind, url: read_dead_letters(url, "letters", {}),
     "session": lambda kind, url: (MySqlSession if kind == "mysql" else PostgresSession)(url),
     "sink's start": lambda kind, url: sink(kind, url).open(pa.schema([("id", pa.int64())])),
     "sink's findings": lambda kind, url: sink(kind, url).check(None),
@@ -83,7 +83,7 @@ DOORS: Final[dict[str, Callable[[str, str], object]]] = {
 }
 
 
-PRODUCT: Final = ("connectors", "spark_jobs", "twophase", "wal", "scripts")
+PRODUCT: Final = ("connectors", "eos", "spark_jobs", "twophase", "wal", "scripts")
 DRIVERS: Final = frozenset({"psycopg", "pymysql", "sqlite3", "MySQLdb", "asyncpg", "PatientConnection"})
 MAKERS: Final = frozenset({"create_engine", "create_async_engine", "engine_from_config", "create_pool"})
 CLASSES: Final = frozenset({"LoadingConnection", "PatientConnection"})

@@ -16,7 +16,8 @@ from spark_jobs.operations.new_start import parse
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-TABLE = dict(re.findall(r"^\| `eos ([\w-]+)[^`]*` \| (.+) \|$", README, re.MULTILINE))
+COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+TABLE = dict(re.findall(r"^\| `eos ([\w-]+)[^`]*` \| (.+) \|$", COMMANDS, re.MULTILINE))
 
 
 def commands() -> dict[str, object]:
@@ -46,6 +47,10 @@ def test_every_command_in_the_docs_is_one() -> None:
     ]
     named = {name for part in (*blocks, *spans) for name in re.findall(r"\beos ([a-z]+(?:-[a-z]+)*)\b(?! ?=)", part)}
     assert named - _BENCH_CASES <= set(commands()), named - set(commands())
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 900
 
 
 def test_what_the_readme_says_to_type_first() -> None:
@@ -99,6 +104,7 @@ def test_every_part_of_a_spec_in_the_docs_fits_into_the_example(page: str, fragm
     )
 
 
-def test_the_beginnings_that_the_readme_names() -> None:
-    (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", README)
+def test_the_positions_that_the_page_of_the_spec_names() -> None:
+    page = (ROOT / "docs" / "spec.md").read_text()
+    (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", page)
     assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]

@@ -23,7 +23,7 @@ PAGES = [
 ]
 MAKEFILE = (ROOT / "Makefile").read_text()
 _COMMAND = re.compile(
-    r"(?:[A-Z_]+=\S+ )*(make|scripts/[a-z]+|(?:\.venv/bin/)?python -m (?:tests|integration_tests)\S*)( .*)?"
+    r"(?:[A-Z_]+=\S+ )*(make|scripts/[a-z]+|(?:\.venv/bin/)?python -m (?:tests|integration_tests|benchmarks)\S*)( .*)?"
 )
 _WITHOUT_OPTIONS = {"tests.simulation"}
 
@@ -52,10 +52,15 @@ def test_some_of_each_are_found() -> None:
     assert {"make", "scripts", "python"} <= kinds
     assert len(FOUND) > 30
     text = (
-        "```\nmake chaos MINUTES=1  # a comment\nSERVICES=auto scripts/demo\n```\n`python -m tests.scale\n--rounds 3`"
+        "```\nmake chaos MINUTES=1  # a comment\nSERVICES=auto scripts/demo\n```\n"
+        "`python -m benchmarks.coordinator\n--rounds 3` `make bench`"
     )
-    one, other, third = "make chaos MINUTES=1", "SERVICES=auto scripts/demo", "python -m tests.scale --rounds 3"
-    assert list(commands(text)) == [one, other, third]
+    assert list(commands(text)) == [
+        "make chaos MINUTES=1",
+        "SERVICES=auto scripts/demo",
+        "python -m benchmarks.coordinator --rounds 3",
+        "make bench",
+    ]
 
 
 @pytest.mark.parametrize(("page", "command"), FOUND)
@@ -73,8 +78,8 @@ def test_every_command_is_understood(page: str, command: str, monkeypatch: pytes
         "scripts/test --lint",
         "scripts/bench compare --kinds hot",
         "python -m integration_tests.chaos sums a.jsonl",
-        "python -m integration_tests.scale workers 1 two",
-        "python -m tests.scale --round 3",
+        "python -m benchmarks.scale workers 1 two",
+        "python -m benchmarks.coordinator --round 3",
         "python -m tests.simulation --deep",
     ],
 )
@@ -92,7 +97,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if words[0] == "make":
         made(words[1:])
     elif words[0] == "scripts/bench":
-        parsed("integration_tests.bench", words[1:], monkeypatch)
+        parsed("benchmarks.bench", words[1:], monkeypatch)
     elif words[0].startswith("scripts/"):
         script(ROOT / words[0], words[1:])
     else:

@@ -21,7 +21,9 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 DOCKER = sorted(path for path in (ROOT / "docker").rglob("*") if path.is_file() and path.suffix != ".sql")
-CODE = sorted(path for name in ("connectors", "spark_jobs", "twophase", "wal") for path in (ROOT / name).rglob("*.py"))
+CODE = sorted(
+    path for name in ("connectors", "eos", "spark_jobs", "twophase", "wal") for path in (ROOT / name).rglob("*.py")
+)
 
 _GAP = "1"
 """What stands for a value that only the running code knows: a number is a name as well."""
@@ -115,7 +117,7 @@ def test_every_command_is_understood(where: str, command: str) -> None:
 def test_a_message_without_backticks_names_a_command_as_well() -> None:
     texts = [text for path in CODE for text in texts_of(path.read_text())]
     named = {name for text in texts for name in re.findall(r"(?<![\w/.-])eos ([a-z][a-z-]*)", text)}
-    assert named - set(EOS.commands) == {"has", "pipeline", "that"}  # words, and the title of the JSON schema
+    assert named - set(EOS.commands) == {"has", "import", "pipeline", "that"}  # words, and the title of the JSON schema
 
 
 def test_commands_of_every_kind_are_found() -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 import pytest
 from pyspark.sql import Row
 
-from examples.demo.verdict import Verdict, judge
 from examples.eos import reference
 from examples.eos.chain import Chain, InjectedFailureError
+from examples.eos.verdict import Verdict, judge
 
 RECORDS = list(reference.records(500))
 

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.segments import segment_of, slots_of
+from eos.errors import IdentityError
 from integration_tests.golden import LOCATIONS
 from spark_jobs.cli import run_command_line
 from spark_jobs.query.spark_log import LocalSparkLog, planned
 from tests.twophase.test_codec import GOLDEN
 from twophase.codec import NEWEST, decode_head, encode_head, sha256_of
-from twophase.errors import IdentityError
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 from twophase.values import OffsetRange, SinkState

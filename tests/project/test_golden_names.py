@@ -16,29 +16,29 @@ from confluent_kafka import Message
 from sqlalchemy import Dialect
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from connectors.kafka.letters import Replay
+from connectors.dead_letters import DeadLetter
+from connectors.kafka.dead_letters import Replay
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.ledger import _digest
 from connectors.kafka.sink.markers import Claim, Marker, Markers, encode, partition_of_marker
 from connectors.kafka.sink.place import Names
 from connectors.kafka.witness import _witness
-from connectors.letters import Letter
 from connectors.log.segments import segment_name
 from connectors.owner import Owner
 from connectors.sql import head, slots, tables
 from connectors.sql.mysql import xa
 from connectors.sql.postgres import transactions
 from connectors.sql.two_phase import permits
+from eos.errors import HeadFormatError, IdentityError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.savepoints import plan as plans
 from tests.twophase.test_codec import GOLDEN
 from tests.twophase_values import INCARNATION, scope
-from twophase.errors import HeadFormatError, IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable, StartingPoint
 
 _ID = TransactionId(scope(7, epoch=2), sink_key("warehouse"), 3, 42)
-_LETTER = Letter(
+_LETTER = DeadLetter(
     "orders", None, "t", 1, 23, "2026-01-02T03:04:05.678000+00:00", b"k", b"v", [("h", b"x")], "not JSON", 7
 )
 _RECORD = Message(offset=5, key=b"k", value=b"v", headers=[("h", b"v")], timestamp=(1, 1_700_000_000_000))

@@ -24,10 +24,10 @@ from connectors.formats.json_loss import check_names
 from connectors.formats.json_values import JsonFormat
 from connectors.kafka import handshake
 from connectors.spec import mask
+from eos.bounded import MOST_CHARS, shorten
+from eos.errors import PrepareError, SpecError
 from spark_jobs.observe.masked_log import Masking
 from spark_jobs.session.failures import translate
-from twophase.errors import PrepareError, SpecError
-from wal.bounded import MOST_CHARS, bounded
 
 _SHORT, _LONG = 64 * 1024, 512 * 1024
 _MOST_RATIO: Final = 24.0  # the lengths' is 8, the squares' 64
@@ -149,7 +149,7 @@ def test_a_message_is_bounded_wherever_its_error_is_raised() -> None:
     assert len(str(error)) < 2 * MOST_CHARS + 20
     assert PrepareError("x" * MOST_CHARS).message == "x" * MOST_CHARS
     assert len(translate(RuntimeError("z" * 10**6), "checkpoint 7").message) == MOST_CHARS + 1
-    assert len(SpecError(bounded("x" * 10**6)).message) == MOST_CHARS + 1
+    assert len(SpecError(shorten("x" * 10**6)).message) == MOST_CHARS + 1
 
 
 def test_an_entry_of_the_log_is_bounded_and_keeps_the_end_of_a_stack_trace() -> None:

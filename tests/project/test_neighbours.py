@@ -16,12 +16,12 @@ from typing import Final
 import pytest
 
 from connectors.sql import table_format
+from eos.errors import ConnectorError, HeadFormatError
 from spark_jobs.adapters import kafka_start
 from tests.stored_kinds import KINDS
 from tests.stored_values import dumped_history, written_segment
 from tests.twophase.test_codec import GOLDEN
 from twophase.codec import NEWEST, check_writable, decode_head
-from twophase.errors import ConnectorError, HeadFormatError
 from twophase.values import StartingPoint
 from wal.errors import WalError
 
@@ -140,7 +140,7 @@ _STORES: Final = {"dumps", "dump", "write_text", "write_bytes", "replace_durably
 _ELSEWHERE: Final = {
     "wal/private.py:replace_durably": "writes what it is given",
     "twophase/faults.py:_stop": "a test's own",
-    "connectors/sifting.py:Sieve.encoded": "rows on their way to a second job of the same try",
+    "connectors/row_bisector.py:RowBisector.encode": "rows on their way to a second job of the same try",
     "connectors/api/masking.py:_forms": "forms of a secret, to be masked",
     "connectors/kafka/sink/markers.py:Markers._parsed": "reads one without a number",
     "connectors/sql/table_format.py:_format_of": "reads a table's comment: tests/connectors/sql/test_table_formats.py",
@@ -170,7 +170,7 @@ _ELSEWHERE: Final = {
 
 def places() -> Iterator[str]:
     """Every function of the product that makes or writes bytes of a document, or puts a number of a format into it."""
-    for package in ("wal", "twophase", "connectors", "spark_jobs"):
+    for package in ("eos", "wal", "twophase", "connectors", "spark_jobs"):
         for path in sorted((ROOT / package).rglob("*.py")):
             tree = ast.parse(path.read_text())
             yield from (f"{path.relative_to(ROOT)}:{each}" for each in _storing(tree, ""))
@@ -205,7 +205,7 @@ def test_each_number_in_the_code_is_that_of_its_golden_files() -> None:
     found = {("connectors/sql/table_format.py", table_format.FORMAT)}
     numbered = {kind.format for kind in KINDS.values() if kind.format is not None} | found
     found |= {("twophase/codec.py", newest) for newest in NEWEST.values()}
-    for package in ("wal", "twophase", "connectors", "spark_jobs"):
+    for package in ("eos", "wal", "twophase", "connectors", "spark_jobs"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.parse(path.read_text()).body:
                 if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from connectors.log.place import LogPlace
+from eos.errors import FencedError, IdentityError, LostCommittableError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, SCHEMA, CrashError, Job, World
 from tests.connectors.sql.sqlite.test_sink_repair import _crashing, again
 from tests.object_store import Bucket
 from twophase.codec import decode_head
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError, LostCommittableError
 from twophase.local_head import LocalHead
 
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -220,7 +220,9 @@ def test_a_clock_that_is_set_back_changes_no_decision(
 
 def test_no_statement_reads_the_time_that_a_database_wrote() -> None:
     """The clock of the database alone may be set back: it is written into the witness, for people, and never read."""
-    files = [path for name in ("connectors", "twophase", "spark_jobs") for path in (_PROJECT / name).rglob("*.py")]
+    files = [
+        path for name in ("connectors", "eos", "twophase", "spark_jobs") for path in (_PROJECT / name).rglob("*.py")
+    ]
     assert len(files) > 100
     lines = [
         (path.name, line.strip())

@@ -17,7 +17,7 @@ from spark_jobs.session.java import logging_options
 from spark_jobs.session.local_dir import local_settings
 from spark_jobs.session.locked_dirs import locked
 from twophase.local_head import LocalHead
-from wal.files import OsFiles
+from wal.local import OsFiles
 from wal.private import make_private
 
 

@@ -12,12 +12,12 @@ import pytest
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import Markers
 from connectors.kafka.witness import check_witnesses
+from eos.errors import ConnectorError, HeadFormatError, IdentityError
 from spark_jobs.adapters.kafka_start import _decoded
 from spark_jobs.query.spark_log import planned
 from spark_jobs.savepoints.manifest import decode
 from spark_jobs.savepoints.plan import kept
 from twophase.codec import decode_committable, decode_head, decode_record
-from twophase.errors import ConnectorError, HeadFormatError, IdentityError
 from twophase.local_head import LocalHead
 from twophase.requests import Channel
 

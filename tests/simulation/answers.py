@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
+from eos.errors import HeadFormatError, PrepareError, SinkUnavailableError
 from tests.simulation.config import Config
 from tests.simulation.operations import IsBack, ReadKept, ReadSpark
 from tests.simulation.sinks import ABSENT
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
-from twophase.errors import HeadFormatError, PrepareError, SinkUnavailableError
 from twophase.messages import Acknowledged, Failed, Inspected, Rewritten, Seen
 from twophase.participants import Prepared
 from twophase.values import DIGEST_METHODS, Committable, SinkState, SparkState

@@ -33,15 +33,15 @@ from tests.simulation.mutants_resumed import RESUMED_MUTANTS
 from tests.simulation.mutants_set_back import SET_BACK_MUTANTS
 from tests.simulation.mutants_start import START_MUTANTS
 
-_DECIDE = """    yield put
+_DECIDE = """    yield from put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
 """
 _REPLAY = """    if number <= head.completed:
         return None
     if number != head.completed + 1:
 """
-_CLOSE = """    yield messages.Revoke(scope, counted, sinks)
-    listed: Mapping[str, Sequence[Prepared]] = yield messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
+_CLOSE = """    yield from messages.Revoke(scope, counted, sinks)
+    listed = yield from messages.ListPrepared(head.incarnation, scope.checkpoint_id, sinks)
 """
 _LISTED = "        if {each.transaction for each in group} & {each.transaction for each in rest.get(sink, ())}:\n"
 _CLOSED = "    yield from close(owned.head, record.scope, record, counted=True, sinks=tuple(record.committables))\n"
@@ -202,7 +202,7 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch(
                 "checkpoint",
-                "        answer = yield messages.RunWriters(scope)\n    error",
+                "        answer = yield from messages.RunWriters(scope)\n    error",
                 "        answer = Acknowledged(dict.fromkeys(sinks, ()), 0.0)\n    error",
             ),
         ),

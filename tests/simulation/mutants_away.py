@@ -6,8 +6,9 @@ from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import ABSENT, Mutant
 
 _CLAIM = (
-    "    yield messages.Claim(head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, "
-    "sinks=(sink,))\n"
+    "    yield from messages.Claim(\n"
+    "        head.incarnation, head.epoch, begins=head.committed, counted={sink: counted}, sinks=(sink,)\n"
+    "    )\n"
 )
 
 AWAY_MUTANTS: dict[str, Mutant] = {

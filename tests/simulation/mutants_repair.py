@@ -12,7 +12,7 @@ _COMMITS_FIRST = """        for ref in waiting:
             yield from _commit_prepared(owned, ref, preparing, counts)
 """
 _CLAIM = (
-    "        yield messages.Claim("
+    "        yield from messages.Claim("
     "owned.head.incarnation, owned.head.epoch, begins=owned.head.committed, counted=counts)\n"
 )
 _LOSS = "    loss = Loss(record, lost)\n"

@@ -27,9 +27,9 @@ _CONTINUES = """            if not self.continues(known, seen):
 
 _NO_COUNT = Patch(
     "startup",
-    ", counted=compared.counted)\n    yield replace(claim, sinks=owned.present)\n"
+    ", counted=compared.counted)\n    yield from replace(claim, sinks=owned.present)\n"
     "    owned.note_counted(compared.counted)\n",
-    ")\n    yield replace(claim, sinks=owned.present)\n",
+    ")\n    yield from replace(claim, sinks=owned.present)\n",
 )
 
 SET_BACK_MUTANTS: dict[str, Mutant] = {

@@ -18,13 +18,13 @@ from tests.simulation.scenarios import RESTARTING, SCENARIOS, WAKING
 _START = """    yield from _commit_decided(owned)
     head, newest = owned.head, compared.newest
     claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
-    yield replace(claim, sinks=owned.present)
+    yield from replace(claim, sinks=owned.present)
     owned.note_counted(compared.counted)
     yield from abort_leftovers(head, owned.present)
 """
 _HEAD = "    head, newest = owned.head, compared.newest\n"
 _CLAIM = """    claim = messages.Claim(head.incarnation, head.epoch, begins=head.completed, counted=compared.counted)
-    yield replace(claim, sinks=owned.present)
+    yield from replace(claim, sinks=owned.present)
 """
 _CLAIMED = _HEAD + _CLAIM
 _SAID = """    if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
@@ -34,23 +34,24 @@ _SAYS = """    if owned.head.committed < owned.head.completed:
         yield from owned.swap(Committed(owned.head.completed, retained), "committed")
 """
 _COMMITS = "    abandoned = yield from _commit_decided(owned, sinks, records, counts)\n"
-_END = "    yield messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)\n"
+_END = "    yield from messages.Claim(old.incarnation, old.epoch, take_over=True, begins=begins, counted=counts)\n"
 _ENDED = "    abandoned = yield from end_incarnation(owned, birth.sinks, inspected, abandon_lost=abandon_lost)\n"
 _ENDED_LATE = """    from twophase.ending import _abort_prepared, _commit_decided, _read_records
     records = yield from _read_records(owned)
     abandoned = yield from _commit_decided(owned, birth.sinks, records, {})
     old = owned.head
     yield from owned.swap(birth, birth.point)
-    yield messages.Claim(old.incarnation, old.epoch, take_over=True)
+    yield from messages.Claim(old.incarnation, old.epoch, take_over=True)
     yield from _abort_prepared(old, ())
 """
 _SWAP = "    yield from owned.swap(birth, birth.point)\n"
 _TAKEN = (
-    "    yield messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, begins=owned.head.completed)\n"
+    "    yield from messages.Claim(owned.head.incarnation, owned.head.epoch, take_over=True, "
+    "begins=owned.head.completed)\n"
 )
 _COMPARES = "        self.check(head)\n        return Claim().apply(head)\n"
 _CLAIMS_ANY = "        return Claim().apply(head)\n"
-_PRUNE = "    yield messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
+_PRUNE = "    yield from messages.Prune(old.incarnation, old.records, below=old.completed + 1)\n"
 
 START_MUTANTS: dict[str, Mutant] = {
     "swap without compare": Mutant(TWO, "", broken="swap without compare"),
@@ -61,7 +62,7 @@ START_MUTANTS: dict[str, Mutant] = {
             Patch(
                 "startup",
                 _START,
-                f"{_HEAD}    yield messages.Claim(head.incarnation, head.epoch)\n"
+                f"{_HEAD}    yield from messages.Claim(head.incarnation, head.epoch)\n"
                 "    yield from abort_leftovers(head, None)\n    yield from _commit_decided(owned)\n",
             ),
             Patch("startup", "    yield from check_undecided(head, leftovers)\n", ""),

@@ -11,14 +11,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.simulation import runs
-from tests.simulation.answers import answer
-from tests.simulation.config import Config
-from tests.simulation.operations import Operation, operations
-from tests.simulation.sinks import AWAY, SET_BACK
-from tests.simulation.world import Process
-from twophase import messages
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     FencedError,
     HeadFormatError,
@@ -28,6 +21,13 @@ from twophase.errors import (
     SetBackError,
     SinkUnavailableError,
 )
+from tests.simulation import runs
+from tests.simulation.answers import answer
+from tests.simulation.config import Config
+from tests.simulation.operations import Operation, operations
+from tests.simulation.sinks import AWAY, SET_BACK
+from tests.simulation.world import Process
+from twophase import messages
 
 Make = tuple[Any, ...]
 Path = tuple[tuple[Any, ...], ...]

@@ -6,11 +6,11 @@ from collections.abc import Generator
 from dataclasses import replace
 from typing import Any
 
+from eos.errors import ConnectorError, IdentityError, PrepareError
 from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
 from tests.simulation.operations import FOLLOWS, AwaitBack, IsBack, Keep, MarkDone, Plan, ReadKept, ReadSpark, said
 from tests.simulation.world import Spark, ends_from, head_of
-from twophase.errors import ConnectorError, IdentityError, PrepareError
 from twophase.messages import Begin, ReadHead, Seen
 from twophase.values import CheckpointRecord, StartingPoint
 

@@ -18,10 +18,11 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.registry import build_sink
-from connectors.sifting import Sieve
+from connectors.row_bisector import RowBisector
 from connectors.spec import SpecMistakesError, guarantees, load_spec, promise
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.testing.files import files_in
+from eos.errors import BadRowError, FencedError, IdentityError, PrepareError, SpecError, TargetError
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.master import check_sinks
 from tests.twophase_values import committable, drive, head, record, ref, scope
@@ -29,7 +30,6 @@ from twophase import messages
 from twophase.checkpoint import run_checkpoint
 from twophase.codec import decode_record, encode_record
 from twophase.driver import Driver
-from twophase.errors import BadRowError, FencedError, IdentityError, PrepareError, SpecError, TargetError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
@@ -360,13 +360,13 @@ def test_what_is_aborted_or_refused_leaves_nothing(world: World) -> None:
 def test_a_row_that_a_constraint_refuses_is_found_before_the_end_and_is_alone(world: World) -> None:
     """The file is written at the task's end only. Sifted, each batch is tried before."""
     world.query("CREATE TRIGGER no BEFORE INSERT ON t WHEN NEW.n % 10 = 7 BEGIN SELECT RAISE(ABORT, 'seven'); END")
-    writer, sieve = writer_of(world.sink), Sieve(10)
+    writer, bisector = writer_of(world.sink), RowBisector(10)
     for numbers in (range(10), range(10, 20)):
-        sieve.write(writer, "s", batch(*numbers))
+        bisector.write(writer, "s", batch(*numbers))
     assert world.query("SELECT n FROM t") == []
     assert writer.commit().rows == 18
     assert [n for (n,) in world.query("SELECT n FROM t ORDER BY n")] == [n for n in range(20) if n % 10 != 7]
-    assert (sieve.refused, len(sieve.letters)) == ({"s": 2}, 2)
+    assert (bisector.refused, len(bisector.letters)) == ({"s": 2}, 2)
 
 
 @pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])
@@ -482,7 +482,7 @@ def test_merging_is_refused_with_the_reason_and_what_else_can_be_had(tmp_path: P
         load_spec(path, {})
     (mistake,) = caught.value.mistakes
     assert (mistake.path, mistake.line) == ("sinks[1].commit", 6)
-    assert "a task that lives on" in mistake.found
+    assert "a task that still runs" in mistake.found
     assert "checkpoint.mode: exactly-once" in mistake.allowed
     path.write_text(path.read_text().replace("at-least-once", "exactly-once"))
     assert load_spec(path, {}).sinks[1].commit == "upsert"

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
 from tests.twophase.test_effects import BRIEF, MemorySink, Setting
 from tests.twophase_values import drive, head, record, ref
 from twophase.backlog import Backlog, Limit
 from twophase.driver import Driver
-from twophase.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
 from twophase.messages import Steps
 from twophase.ownership import Ownership
 from twophase.retry import Patience

@@ -7,12 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
-from twophase import messages
-from twophase.acknowledged import mistake
-from twophase.checkpoint import run_checkpoint
-from twophase.commits import commit_and_count, commit_everywhere
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     FencedError,
@@ -23,6 +18,11 @@ from twophase.errors import (
     ReplayMismatchError,
     SetBackError,
 )
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.acknowledged import mistake
+from twophase.checkpoint import run_checkpoint
+from twophase.commits import commit_and_count, commit_everywhere
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Acknowledged, Begin, Discard, Failed, Seen

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eos.errors import HeadFormatError
 from tests.twophase_values import INCARNATION, record
 from twophase.codec import (
     NEWEST,
@@ -28,7 +29,6 @@ from twophase.codec import (
     encode_splits,
     sha256_of,
 )
-from twophase.errors import HeadFormatError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CheckpointRecord, Committable, OffsetRange

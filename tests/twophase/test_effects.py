@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, committable
-from twophase.codec import decode_head, sha256_of
-from twophase.driver import Driver
-from twophase.errors import (
+from eos.errors import (
     FencedError,
     HeadFormatError,
     HeadUnknownError,
@@ -21,6 +18,9 @@ from twophase.errors import (
     SinkUnavailableError,
     SourceError,
 )
+from tests.twophase_values import INCARNATION, committable
+from twophase.codec import decode_head, sha256_of
+from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.ids import Scope, TransactionId
 from twophase.local_head import LocalHead

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, SinkUnavailableError
+from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, SinkUnavailableError
 from twophase.gather import at_once
 
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from connectors.sql.head import SqlHead
+from eos.errors import HeadError
 from tests.head_store_suite import HeadStoreSuite
-from twophase.errors import HeadError
 from twophase.head import HeadStore, Versioned
 from twophase.local_head import LocalHead
 from twophase.local_shelf import write_whole

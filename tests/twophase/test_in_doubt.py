@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from eos.errors import IdentityError
 from spark_jobs.cli.in_doubt import chosen_of
 from tests.twophase_values import head, record, scope
-from twophase.errors import IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.in_doubt import Fate, doubt_of
 from twophase.participants import Prepared
@@ -26,7 +26,7 @@ def _prepared(transaction: TransactionId | None) -> Prepared:
     ("transaction", "fate", "why"),
     [
         (None, Fate.FOREIGN, "another program's"),
-        (TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1), Fate.FOREIGN, "another life"),
+        (TransactionId(replace(scope(4), incarnation="z" * 20), "s", 0, 1), Fate.FOREIGN, "another incarnation"),
         (OURS.transaction, Fate.COMMIT, "checkpoint 4 was decided with it"),
         (replace(OURS.transaction, task_attempt=99), Fate.ROLL_BACK, "decided without it"),
         (TransactionId(scope(2), sink_key("warehouse"), 0, 1), Fate.ROLL_BACK, "decided without it"),
@@ -57,9 +57,9 @@ def test_what_another_life_left_is_ended_by_force_and_what_another_program_left_
     foreign = _prepared(None)
     found = [doubt_of(HEAD, {}, "warehouse", each) for each in (lost, foreign)]
     assert chosen_of(found, None, Fate.ROLL_BACK, force=False) == []
-    with pytest.raises(IdentityError, match="only the head of the life that it is of knows") as refused:
+    with pytest.raises(IdentityError, match="only that pipeline's head knows") as refused:
         chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=False)
-    assert "where that head is lost" in refused.value.remedy
+    assert "if that head is lost" in refused.value.remedy
     assert chosen_of(found, [str(lost.transaction)], Fate.ROLL_BACK, force=True) == found[:1]
-    with pytest.raises(IdentityError, match="another program's"):
+    with pytest.raises(IdentityError, match="it belongs to another program"):
         chosen_of(found, ["as listed"], Fate.ROLL_BACK, force=True)

@@ -20,11 +20,7 @@ from connectors.log.place import LogPlace
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
-from tests.twophase.test_effects import MemorySink, Setting, SparkFolder
-from tests.twophase_values import INCARNATION
-from twophase.backlog import Limit
-from twophase.driver import Driver
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     FencedError,
     IdentityError,
@@ -33,6 +29,10 @@ from twophase.errors import (
     SinkUnavailableError,
     TargetError,
 )
+from tests.twophase.test_effects import MemorySink, Setting, SparkFolder
+from tests.twophase_values import INCARNATION
+from twophase.backlog import Limit
+from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed

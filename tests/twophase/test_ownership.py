@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from tests.twophase_values import drive, head
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.messages import Seen
 from twophase.ownership import Held, Ownership, check_owned, load, take_up

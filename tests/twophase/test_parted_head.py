@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import HeadFormatError, HeadUnknownError
 from tests.twophase.test_effects import MemorySink, Setting, SilentHead
 from tests.twophase_values import INCARNATION
 from twophase.codec import NO_SPLITS, Part, Splits, decode_head, encode_head
 from twophase.driver import Driver
-from twophase.errors import HeadFormatError, HeadUnknownError
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue, RecordRef
 from twophase.local_head import LocalHead

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eos.errors import ConnectorError, FencedError, SinkUnavailableError, TargetError
 from twophase import faults
-from twophase.errors import ConnectorError, FencedError, SinkUnavailableError, TargetError
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 from twophase.retry import Patience
 
@@ -133,6 +133,14 @@ class TestFaults:
             faults.point("prepared", 3)
         faults.point("prepared", 3)
         assert (folder / f"{stem}.stopped").read_text() == str(os.getpid())
+
+    def test_a_point_of_one_sink_is_passed_by_others(self, folder: Path) -> None:
+        (folder / "prepared@3@one.arm").write_text("raise")
+        faults.point("prepared", 3, "other")
+        faults.point("prepared", 2, "one")
+        faults.point("prepared", 3)
+        with pytest.raises(faults.InjectedFaultError, match="prepared@3@one"):
+            faults.point("prepared", 3, "one")
 
     def test_an_armed_point_stops_one_until_it_is_let_go(self, folder: Path) -> None:
         (folder / "prepared.arm").write_text("")

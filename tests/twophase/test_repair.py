@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
-from twophase import messages
-from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     HeadFormatError,
     IdentityError,
@@ -20,10 +17,13 @@ from twophase.errors import (
     ReplayMismatchError,
     TargetError,
 )
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, Inspected, Seen
-from twophase.repair import Loss, mended, repair
+from twophase.repair import Loss, rebuild_record, repair
 from twophase.transitions import Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, origin
 
@@ -133,7 +133,7 @@ def test_it_is_prepared_decided_committed_and_closed() -> None:
 def test_what_is_lost_once_more_keeps_its_origin() -> None:
     again = replace(AGAIN["warehouse"][0], data={INSTEAD_OF: str(SECOND.transaction)})
     loss = Loss(replace(RECORD, committables={"warehouse": (FIRST, again), "lake": OTHER}), {"warehouse": (again,)})
-    made = mended(NOW, loss, AGAIN)
+    made = rebuild_record(NOW, loss, AGAIN)
     assert not isinstance(made, ConnectorError)
     assert [origin(each) for each in made.committables["warehouse"]] == [FIRST.transaction, SECOND.transaction]
     assert made.repaired == 1
@@ -250,7 +250,7 @@ WITH_LETTERS = Loss(
 
 def _with_letters(again: Committable, **counted: int) -> CheckpointRecord | ConnectorError:
     given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
-    return mended(NOW, WITH_LETTERS, given, counted)
+    return rebuild_record(NOW, WITH_LETTERS, given, counted)
 
 
 def test_what_a_sink_refused_is_refused_again_beside_its_dead_letters() -> None:
@@ -290,7 +290,7 @@ def test_refused_rows_of_a_record_without_their_digest_are_not_taken_for_those_o
     )
     again = replace(committable(NOW, task=1), refused=2, refused_digest=11)
     given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
-    error = mended(NOW, Loss(record, {"warehouse": (unknown,)}), given, {"letters": 6})
+    error = rebuild_record(NOW, Loss(record, {"warehouse": (unknown,)}), given, {"letters": 6})
     assert isinstance(error, ReplayMismatchError)
     assert "are not known to be those of then" in error.message
 
@@ -300,7 +300,7 @@ def test_a_sink_of_dead_letters_is_counted_or_written_and_never_left_out() -> No
     for counted, lost in (({}, {}), ({"letters": 6}, {"letters": LETTERS[:1]})):
         loss = Loss(WITH_LETTERS.record, {**WITH_LETTERS.lost, **lost})
         given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"]}
-        assert isinstance(mended(NOW, loss, given, counted), ReplayMismatchError)
+        assert isinstance(rebuild_record(NOW, loss, given, counted), ReplayMismatchError)
 
 
 def test_dead_letters_that_are_lost_with_their_rows_are_of_the_rows_that_are_refused_now() -> None:
@@ -308,11 +308,11 @@ def test_dead_letters_that_are_lost_with_their_rows_are_of_the_rows_that_are_ref
     letters = tuple(committable(NOW, each.transaction.task, "letters", each.rows) for each in LETTERS)
     again = replace(committable(NOW, task=1), refused=2, refused_digest=12)
     given = {"warehouse": (committable(NOW, task=0), again), "lake": AGAIN["lake"], "letters": letters}
-    made = mended(NOW, loss, given)
+    made = rebuild_record(NOW, loss, given)
     assert isinstance(made, CheckpointRecord)
     assert [each.transaction for each in made.committables["letters"]] == [each.transaction for each in letters]
     more = {**given, "letters": (letters[0], replace(letters[1], rows=3))}
-    error = mended(NOW, loss, more)
+    error = rebuild_record(NOW, loss, more)
     assert isinstance(error, ReplayMismatchError)
     assert "sink letters has other rows in 1 of 2 tasks (now 3 in task 3, then 2)" in error.message
 
@@ -321,7 +321,7 @@ def test_dead_letters_that_are_lost_with_their_rows_are_of_the_rows_that_are_ref
 def test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it(method: int | None) -> None:
     lake = tuple(replace(each, digest=7) for each in OTHER)
     loss = Loss(replace(RECORD, committables={**RECORD.committables, "lake": lake}, digest_method=method), LOSS.lost)
-    error = mended(NOW, loss, AGAIN)
+    error = rebuild_record(NOW, loss, AGAIN)
     assert isinstance(error, ReplayMismatchError)
     way = "Repair it with the version of eos that decided it"
     assert (way in error.remedy) == (method is None)

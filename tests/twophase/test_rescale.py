@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, IdentityError, PrepareError
 from tests.twophase_values import drive, head, record, ref
 from twophase.codec import decode_record, encode_record
-from twophase.errors import FencedError, IdentityError, PrepareError
 from twophase.messages import Failed, Inspected, Seen
 from twophase.rescale import rescale
 from twophase.values import CheckpointRecord, SinkState, SparkState

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
-from twophase import messages
-from twophase.abandoned import Abandoned, enclosing_ranges
-from twophase.errors import (
+from eos.errors import (
     FencedError,
     HeadFormatError,
     IdentityError,
@@ -19,6 +16,9 @@ from twophase.errors import (
     SetBackError,
     TargetError,
 )
+from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
+from twophase import messages
+from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen

@@ -9,8 +9,8 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
+from eos.errors import IdentityError
 from twophase.driver import Driver
-from twophase.errors import IdentityError
 from twophase.local_head import LocalHead
 from twophase.values import SparkState, StartingPoint
 
@@ -55,7 +55,7 @@ def test_a_reset_begins_another_incarnation_and_a_later_epoch(tmp_path: Path, da
 
 def test_a_copy_is_refused_until_it_takes_the_sink_over_and_then_the_first_is(tmp_path: Path, database: Path) -> None:
     _driver(tmp_path / "a", database, "a" * 20).start()
-    with pytest.raises(IdentityError, match="another life"):
+    with pytest.raises(IdentityError, match="another incarnation"):
         _driver(tmp_path / "b", database, "b" * 20).start()
     _driver(tmp_path / "b", database, "b" * 20).reset(expected=None)
     assert _driver(tmp_path / "b", database, "x" * 20).start().incarnation == "b" * 20

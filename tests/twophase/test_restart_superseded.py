@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from twophase import messages
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Action, Seen
 from twophase.startup import start
@@ -17,7 +19,7 @@ def _head(epoch: int, nonce: str) -> HeadValue:
     return HeadValue("orders", _INCARNATION, epoch, (nonce,))
 
 
-def _after_reading(found: HeadValue, follows: HeadValue | None, version: int = 7) -> Action:
+def _after_reading(found: HeadValue, follows: HeadValue | None, version: int = 7) -> Action[Any]:
     """What a start does next when it has found this head."""
     held = Seen(7, follows) if follows is not None else None
     steps = start("orders", ("warehouse",), "run.2", _INCARNATION, 10, held)

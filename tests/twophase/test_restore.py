@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from eos.errors import IdentityError
 from tests.twophase_values import INCARNATION, drive, head, record, ref
 from twophase import messages
 from twophase.codec import decode_head, encode_head
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin
 from twophase.messages import Inspected, Seen
 from twophase.restore import Seed, foreign_claims, restore

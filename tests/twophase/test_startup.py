@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
-from twophase.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Inspected, Seen
 from twophase.participants import Prepared

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from eos.errors import IdentityError, PermitRevokedError
 from tests.twophase_values import head, record, ref
-from twophase.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue
 from twophase.transitions import Abort, Claim, Committed, Complete, NotCommitted, Note, SetPositions, SetQuery
 from twophase.values import StartingPoint

@@ -18,11 +18,11 @@ from connectors.log.place import LogPlace
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
+from eos.errors import IdentityError, LostCommittableError, SetBackError, SinkUnavailableError
 from tests.twophase.test_effects import SparkFolder
 from tests.twophase_values import INCARNATION
 from twophase.backlog import Limit
 from twophase.driver import Driver
-from twophase.errors import IdentityError, LostCommittableError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from eos.errors import HeadFormatError, IdentityError
 from tests.twophase_values import INCARNATION, committable, head, record, scope
-from twophase.errors import HeadFormatError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.values import DIGEST_METHODS, CheckpointRecord, SinkState, SparkState
 from twophase.verify import may_be_under_way, verify
@@ -52,7 +52,10 @@ def test_what_a_crash_leaves_behind_is_accepted(stores: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("stores", "said"),
     [
-        ({"of": None, "newest": None, "spark": SparkState()}, "sink warehouse belongs to another life of pipeline"),
+        (
+            {"of": None, "newest": None, "spark": SparkState()},
+            "sink warehouse belongs to another incarnation of pipeline",
+        ),
         ({"of": replace(HEAD, pipeline="payments")}, "belongs to pipeline 'payments', the spec names 'orders'"),
         ({"spark": replace(SPARK, query_id=None)}, "Spark's checkpoint is gone; head belongs to query query"),
         ({"spark": replace(SPARK, query_id="other")}, "Spark's checkpoint is of query other; head belongs to query"),

@@ -14,7 +14,7 @@ from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.target import check_markers, check_repeats, check_timeout, facts_of, in_sink_words
 from connectors.kafka.topics import metadata
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 
 
 def findings(

@@ -21,14 +21,15 @@ from connectors.api.fields import (
 )
 from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
 from connectors.api.model import refuse, wrong
+from connectors.api.template import Template
 from connectors.dead_letter_names import MESSAGE_HEADERS, NAME
 from connectors.kafka.security import Secured
 from connectors.log.place import LogPlace
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
+    from connectors.dead_letters import DeadLetter
     from connectors.kafka.sink.layout import Layout
-    from connectors.letters import Letter
 
 _NO_TWO_PHASE: Final = (
     "a Kafka transaction cannot be committed by another process than the one that began it, so that 'two-phase' cannot "
@@ -67,6 +68,19 @@ class KafkaSinkEntry(Secured, SinkEntry):
     task_modules: ClassVar[Sequence[str]] = ("connectors.kafka.sink.sink",)
     promises: ClassVar[Mapping[str, str]] = {"write-ahead-log": _PROMISE}
     target_key: ClassVar[str] = "topic"
+
+    template: ClassVar[Template | None] = Template(
+        title="Kafka",
+        variable="TARGET",
+        example="localhost:9092",
+        entry="""\
+    connector: kafka
+    bootstrap_servers: ${env:TARGET}
+    topic: "<topic>-out"  # exists beforehand; readers set isolation.level=read_committed
+    format: json  # or string, raw: the column `value`
+    commit: write-ahead-log  # messages wait in a log, and each slot writes its share in one Kafka transaction
+""",
+    )
 
     connector: Literal["kafka"]
     topic: Topic | None = None
@@ -177,11 +191,11 @@ class KafkaSinkEntry(Secured, SinkEntry):
             ),
         )
 
-    def read_dead_letters(self) -> Sequence[Letter]:
+    def read_dead_letters(self) -> Sequence[DeadLetter]:
         """See SinkEntry."""
-        from connectors.kafka.letters import read_letters  # loads the client
+        from connectors.kafka.dead_letters import read_dead_letters  # loads the client
 
-        return read_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
+        return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
 
     def _arguments(self, context: PipelineContext) -> dict[str, Any]:
         """Return the arguments of the sink. May contain passwords, and credentials of an object store."""

@@ -11,7 +11,7 @@ from pyarrow import types
 
 from connectors.formats.json_text import supported
 from connectors.kafka.columns import METADATA
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 VALUE: Final = "value"
 """The one column that formats other than JSON write."""
@@ -28,7 +28,7 @@ class Layout:
     format: Literal["json", "string", "raw"] = "json"
     key: tuple[str, ...] = ()  # of one: its text or bytes as they are, else JSON; of several: a JSON object
     headers: Mapping[str, str] = field(default_factory=dict)  # header -> column
-    carried: str | None = None  # a column with headers that a record had already, as dead_letters.headers_text
+    carried: str | None = None  # a column with headers that a record had already, as dead_letters.encode_headers
     partition: str | None = None  # None: the partitioner chooses by the key
     timestamp: str | None = None  # None: when it is written
     deleted: str | None = None  # true where the message is a tombstone: a key without a value

@@ -25,9 +25,9 @@ from connectors.kafka.sink.producer import FencedProducerError, TransactionalPro
 from connectors.kafka.sink.target import BATCH, Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.log.ledger import Entries, Share, gap, missing_segments
 from connectors.log.segments import is_of_log, segment_of, slots_of
-from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
+from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced_error
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
@@ -60,7 +60,7 @@ class _Slot:
 
 
 class KafkaLedger:
-    """See Ledger."""
+    """The markers and claims of a Kafka sink."""
 
     def __init__(self, sink: str, place: Place, slots: int, pipeline: str) -> None:
         self.slots = slots
@@ -71,7 +71,6 @@ class KafkaLedger:
         self._open: dict[int, _Slot] = {}
 
     def prepare(self) -> None:
-        """See Ledger."""
         with self._asking("looking for its markers"), shared_admin(self._place.connection) as admin:
             ensure_markers(admin, self._place.markers)
             check_timeout(admin, self._place)
@@ -126,7 +125,7 @@ class KafkaLedger:
         if found.slots != self.slots:
             with self._claiming() as (change, now):
                 if now != found:
-                    raise fenced(self._sink, now.owner if now else None, owner)
+                    raise fenced_error(self._sink, now.owner if now else None, owner)
                 change(Claim(owner, self.slots))
 
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
@@ -165,7 +164,6 @@ class KafkaLedger:
         return min(entries.seen, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """See Ledger."""
         found = self._owned(owner)
         slots = self._applied(owner.incarnation, found.slots)
         check_counted(self._sink, min(slots.values(), default=None), counted)
@@ -177,7 +175,6 @@ class KafkaLedger:
         """See Ledger. A marker tells of every checkpoint."""
 
     def close(self) -> None:
-        """See Ledger."""
         for number in list(self._open):
             self._shut(number)
 
@@ -196,7 +193,7 @@ class KafkaLedger:
                 faults.point("part-applied", share.checkpoint_id)
                 began = None
                 slot.producer.begin()
-        faults.point("applying", share.checkpoint_id)
+        faults.point("applying", share.checkpoint_id, sink_key(self._sink))
         slot.commit(Marker(share.checkpoint_id, digest))
 
     def _begin(self, owner: Owner, number: int, marker: Marker) -> None:
@@ -234,8 +231,8 @@ class KafkaLedger:
             if not isinstance(error, FencedProducerError):
                 raise
             self._check_applier(incarnation, epoch)
-            message = f"sink {self._sink}, slot {number}: its transaction was ended by somebody else"
-            raise SinkUnavailableError(message, remedy="it is looked up how far it came, and tried again") from None
+            message = f"sink {self._sink}, slot {number}: its transaction was ended by another process"
+            raise SinkUnavailableError(message, remedy="its progress is looked up and the commit retried") from None
 
     @contextmanager
     def _claiming(self) -> Iterator[tuple[Callable[[Claim], None], Claim | None]]:
@@ -271,7 +268,7 @@ class KafkaLedger:
         """The claim, if it is this driver's. Raises FencedError."""
         found = self._claim()
         if found is None or found.owner != owner:
-            raise fenced(self._sink, found.owner if found else None, owner)
+            raise fenced_error(self._sink, found.owner if found else None, owner)
         return found
 
     def _claim(self) -> Claim | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -23,8 +22,9 @@ from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
 from connectors.kafka.splits import split_name
 from connectors.owner import Owner
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase.codec import check_readable, own_fields
-from twophase.errors import IdentityError, SinkUnavailableError
+from twophase.retry import retrying
 from twophase.values import OffsetRange
 
 PARTITIONS: Final = 8
@@ -38,8 +38,13 @@ CLAIMS: Final = 0
 
 _PAUSE_S: Final = 0.002  # the first: mostly a transaction is just being closed
 _LONG_S: Final = 1.0
+_REPORTED_AT: Final = 9  # attempts, after half a second
 
 _log: Final = logging.getLogger("eos.sink")
+
+
+class _OpenTransactionError(SinkUnavailableError):
+    """A transaction is open below an end that is to be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +156,7 @@ class Markers:
 
     def _foreign(self, key: str) -> IdentityError:
         message = f"the record {key!r} of topic {self._topic} is not one of ours"
-        return IdentityError(message, remedy="see who writes to that topic; nobody else may")
+        return IdentityError(message, remedy="check which programs write to that topic; only eos may")
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)
@@ -174,19 +179,28 @@ class Markers:
 
     def _await_stable(self, split: str, end: int) -> None:
         """Until every transaction below `end` is over: one of another pipeline, cut off, ends by its timeout."""
-        began, pause_s = time.monotonic(), _PAUSE_S
-        while True:
+
+        def attempt() -> None:
             with shared_admin(self._connection) as admin:
                 stable = latest(admin, [split])[split]
-            if stable >= end:
-                return
-            waiting = f"{split}: a transaction is open there from offset {stable} on, which may be another pipeline's"
-            if time.monotonic() - began > self._connection.read_timeout_s:
-                remedy = (
-                    "the brokers end it by its timeout, and it is tried again; else: kafka-transactions find-hanging"
+            if stable < end:
+                raise _OpenTransactionError(
+                    f"{split}: a transaction is open there from offset {stable} on, which may be another pipeline's",
+                    remedy="the brokers end it by its timeout, and it is tried again; else: kafka-transactions "
+                    "find-hanging",
                 )
-                raise SinkUnavailableError(waiting, remedy=remedy)
-            if pause_s < _LONG_S <= 2 * pause_s:
-                _log.warning("%s: waiting until it ends, by its timeout at the latest", waiting)
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONG_S)
+
+        def report(attempts: int, error: BaseException | None) -> None:
+            if attempts == _REPORTED_AT:
+                _log.warning(
+                    "%s: waiting until it ends, by its timeout at the latest", getattr(error, "message", error)
+                )
+
+        policy = retrying(
+            _OpenTransactionError,
+            deadline_s=self._connection.read_timeout_s,
+            wait_s=_PAUSE_S,
+            max_wait_s=_LONG_S,
+            report=report,
+        )
+        policy(attempt)

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from confluent_kafka import Producer
 from pyarrow import types
 
-from connectors.bad_values import bad_value, checked
-from connectors.dead_letters import headers_of
+from connectors.bad_values import bad_value, convert_checked
+from connectors.dead_letters import decode_headers
 from connectors.formats.json_text import json_text
 from connectors.kafka.sink.layout import HEADERS, VALUE, Layout
 from connectors.kafka.sink.target import Topics
@@ -56,7 +56,6 @@ class Messages:
         return pa.schema([each for used, each in fields if used], metadata=metadata)
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form."""
         parts = {
             "topic": self._topic,
             "partition": self._partition,
@@ -130,7 +129,7 @@ class Messages:
             return column
         if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
             return column.cast(pa.binary())
-        return checked(json_text, name, column, first_row)
+        return convert_checked(json_text, name, column, first_row)
 
     def _value(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
         if self.layout.format == "json":
@@ -144,7 +143,7 @@ class Messages:
         return pc.if_else(gone, pa.scalar(None, pa.binary()), values)
 
     def _json(self, batch: pa.RecordBatch, names: tuple[str, ...], first_row: int) -> pa.Array:
-        texts = [checked(json_text, name, batch.column(name), first_row) for name in names]
+        texts = [convert_checked(json_text, name, batch.column(name), first_row) for name in names]
         parts: list[pa.Array | str] = []
         for name, text in zip(names, texts, strict=True):
             label = json_text(pa.array([name]))[0].as_py()
@@ -168,7 +167,7 @@ class Messages:
         """Row by row: only of records that were put aside."""
         own = [(name, _header(batch.column(column)).to_pylist()) for name, column in self.layout.headers.items()]
         rows = [
-            [*headers_of(text), *((name, values[row]) for name, values in own if values[row] is not None)]
+            [*decode_headers(text), *((name, values[row]) for name, values in own if values[row] is not None)]
             for row, text in enumerate(batch.column(carried).to_pylist())
         ]
         return pa.array(rows, HEADERS)

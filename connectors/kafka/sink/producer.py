@@ -10,12 +10,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from connectors.kafka.client import AWAY, explained
-from connectors.kafka.handles import Complaints, is_login, new_handle
-from connectors.kafka.handshake import look
+from connectors.kafka.handles import ClientErrors, is_login, new_handle
+from connectors.kafka.handshake import diagnose_tls
 from connectors.kafka.refusals import is_refusal
 from connectors.kafka.sink.markers import encode
 from connectors.kafka.sink.place import Place
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 
 _FENCED: Final = frozenset({KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH})
 _FOR_GOOD: Final = frozenset(
@@ -49,7 +49,7 @@ class _AnyProducer:
         """`who`: for messages. Asks nobody yet. Raises TargetError for a wrong setting."""
         self._place = place
         self._who = who
-        self._complaints = Complaints()
+        self._complaints = ClientErrors()
         self._refusal: KafkaError | None = None  # of a message that was not delivered, the newest one
         self._handle: Any = None
         self._handle = self._made(settings)
@@ -99,7 +99,7 @@ class _AnyProducer:
         message = f"{place}: {connection.hide(worst.str())}"
         seen = explained(connection, worst) if is_refusal(worst) else None
         if seen is None and worst.code() in AWAY:
-            seen = look(connection)
+            seen = diagnose_tls(connection)
         if seen is not None:
             return TargetError(f"{place}: {seen.problem}", remedy=seen.remedy)
         if _is_final(worst):

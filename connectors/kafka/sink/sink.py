@@ -1,6 +1,7 @@
 """Kafka topics as a sink: rows wait in segments, and each slot writes its share of a checkpoint in a transaction.
 
 A reader with `isolation.level=read_committed` sees every row once; any other one also sees what was aborted.
+At-least-once a task sends messages to the topic while rows arrive (`DirectKafkaWriter`).
 """
 
 from __future__ import annotations
@@ -12,18 +13,19 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.kafka.settings import Connection, check_properties
-from connectors.kafka.sink.direct_writer import KafkaDirectWriter
 from connectors.kafka.sink.doctor import findings
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.ledger import KafkaLedger
-from connectors.kafka.sink.messages import Messages
+from connectors.kafka.sink.messages import Messages, parts, sender
 from connectors.kafka.sink.place import MARKERS, Place
+from connectors.kafka.sink.producer import PlainProducer
 from connectors.kafka.sink.target import Facts, Topics
 from connectors.known import decode_known, encode_known
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from twophase.errors import TargetError
+from eos.errors import TargetError
+from twophase import faults
 from twophase.ids import TransactionId
 from twophase.values import Committable
 
@@ -77,7 +79,6 @@ class KafkaSink:
         return encode_known(self._place_text, Facts, self.topics.only)
 
     def open_as(self, schema: pa.Schema, known: str) -> KafkaSink:
-        """See Sink."""
         self.layout.check(self.name, schema)
         facts = decode_known(self.name, self._place_text, Facts, known)
         topics = Topics(self.place.connection, facts, self.place.markers, self.repeats)
@@ -93,7 +94,6 @@ class KafkaSink:
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return self.layout.columns(self._opened[0])
 
     @property
@@ -103,7 +103,6 @@ class KafkaSink:
 
     @property
     def refuses_equal(self) -> bool:
-        """See Sink."""
         return False
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
@@ -113,12 +112,10 @@ class KafkaSink:
         return LogWriter(self.log.open(), Messages(self.layout, rows, topics), slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
-        """See Sink."""
         rows, topics = self._opened
         return KafkaDirectWriter(self.name, self.place, Messages(self.layout, rows, topics), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
-        """See Sink."""
         ledger = KafkaLedger(self.name, self.place, self.log.slots, pipeline)
         return LogCommitter(self.name, ledger, self.log.open())
 
@@ -133,3 +130,48 @@ class KafkaSink:
             message = f"sink {self.name} was not opened"
             raise TargetError(message)
         return self.rows, self.topics
+
+
+class KafkaDirectWriter:
+    """See DirectWriter. What is sent is visible at once, also of a task that fails later on."""
+
+    def __init__(self, sink: str, place: Place, form: Messages, transaction: TransactionId) -> None:
+        self._sink = sink
+        self._place = place
+        self._form = form
+        self._transaction = transaction
+        self._producer: PlainProducer | None = None
+        self._rows = 0
+        self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. Raises BadRowError for a message that Kafka would refuse, before it is sent."""
+        if not batch.num_rows:
+            return
+        messages = self._form.convert(batch, self._rows + 1)
+        if self._producer is None:
+            self._producer = PlainProducer(self._place, self._sink, self._form.topics.batch_bytes)
+        for part in parts(messages):
+            self._producer.produce(sender(part), part.num_rows, part.nbytes)
+        if not self._rows:
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+        self._rows += batch.num_rows
+        self._bytes += messages.nbytes
+
+    def write_whole(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. `write` refuses a message before it sends any message of the batch."""
+        self.write(batch)
+
+    def commit(self) -> Committable:
+        """See DirectWriter."""
+        if self._producer is not None:
+            self._producer.flush()
+            self.abort()
+        faults.point("written", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
+
+    def abort(self) -> None:
+        """See DirectWriter. What is delivered stays."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None

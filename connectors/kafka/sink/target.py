@@ -18,7 +18,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import PARTITIONS
 from connectors.kafka.sink.place import Place
 from connectors.kafka.topics import describe, metadata
-from twophase.errors import (
+from eos.errors import (
     ConnectorError,
     SinkUnavailableError,
     SourceAccessError,
@@ -41,7 +41,7 @@ _KAFKAS_OWN: Final = frozenset({"__consumer_offsets", "__transaction_state", "__
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Of one topic."""
+    """Settings and limits of a topic."""
 
     partitions: int
     max_bytes: int  # of a request: the topic's max.message.bytes
@@ -117,7 +117,7 @@ def check_repeats(topic: str, facts: Facts) -> None:
     """What cannot be written at-least-once, as a table by its key cannot. Raises TargetError."""
     if facts.compacted:
         message = f"topic {topic} is compacted: of each key it keeps the newest message, and at-least-once a task that "
-        message += "lives on after its checkpoint was written anew could put an older one behind it"
+        message += "keeps running after its checkpoint was rewritten could put an older one behind it"
         raise TargetError(message, remedy="checkpoint.mode: exactly-once, or a topic with cleanup.policy=delete")
 
 

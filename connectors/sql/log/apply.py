@@ -14,15 +14,15 @@ from connectors.log.keyed import key_of
 from connectors.log.ledger import Share, gap, missing_segments
 from connectors.log.segments import segment_of
 from connectors.owner import check_applier
-from connectors.sifting import Sieve
+from connectors.row_bisector import RowBisector
 from connectors.sql import tables
 from connectors.sql.claims import read_claim
-from connectors.sql.log.refusing import LettersTable, Put, Sifting, bad_rows
+from connectors.sql.log.refusing import DeadLettersTable, Put, Sifting, bad_rows
 from connectors.sql.log.store import Store
 from connectors.sql.slots import find_forgotten, hold_slot, move_slot
 from connectors.sql.statements import in_transaction
+from eos.errors import BadRowError
 from twophase import faults
-from twophase.errors import BadRowError
 from twophase.ids import sink_key
 from twophase.values import CommitOutcome
 from wal.segment import read_segment
@@ -41,7 +41,7 @@ class Target(NamedTuple):
 
 
 def apply_share(
-    store: Store, storage: Storage, target: Target, share: Share, letters: Callable[[], LettersTable] | None = None
+    store: Store, storage: Storage, target: Target, share: Share, letters: Callable[[], DeadLettersTable] | None = None
 ) -> list[CommitOutcome]:
     """Apply it, or find that it is applied. One outcome for each committable.
 
@@ -60,11 +60,11 @@ def apply_share(
     except BadRowError as error:
         told = "sink %s: checkpoint %d is applied again, without the rows that are refused: %s"
         _log.warning(told, target.sink, share.checkpoint_id, error.message)
-    sieve = Sieve(target.most_letters)
-    sifting = Sifting(store, target.sink, share.checkpoint_id, put, letters(), sieve)
+    bisector = RowBisector(target.most_letters)
+    sifting = Sifting(store, target.sink, share.checkpoint_id, put, letters(), bisector)
     outcomes = _apply(store, storage, target, share, sifting)
     told = "sink %s: %d rows of checkpoint %d are dead letters"
-    _log.warning(told, target.sink, len(sieve.letters), share.checkpoint_id)
+    _log.warning(told, target.sink, len(bisector.letters), share.checkpoint_id)
     return outcomes
 
 
@@ -92,7 +92,7 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
         refs = [ref for each in share.committables if (ref := segment_of(each)) is not None]
         if refs:
             put(chain.from_iterable(read_segment(storage, ref) for ref in refs))
-            faults.point("applying", share.checkpoint_id)
+            faults.point("applying", share.checkpoint_id, sink)
     return [CommitOutcome.COMMITTED] * len(share.committables)
 
 

@@ -1,26 +1,96 @@
-"""A ledger in the database that the rows go to, so that both change in one transaction (see connectors.log.ledger)."""
+"""A ledger in the database that the rows go to, so that both change in one transaction (see connectors.log.ledger).
+
+A driver that was stopped in the middle of a transaction keeps its locks for as long as the server lets it. Its
+connection has a mark (`Holder`). The start of the next driver finds the connection, waits, and ends it. Only a start
+does so: a driver that has claimed the sink meets no older driver, and two drivers that end one another would both fail.
+
+An applier holds the claim shared and its slot. A claim waits for appliers of all slots, and ends them itself
+(connectors.sql.claims). A start that applies before its claim (R3) waits for the applier of the same slot, and for a
+claim under way.
+"""
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
+from typing import Final
 
 from connectors.log.ledger import Entries, Share
 from connectors.owner import Owner
 from connectors.sql import claims, tables
-from connectors.sql.kept import IDLE_S, Kept
+from connectors.sql.claims import FROZEN_S
 from connectors.sql.log.apply import Target, apply_share
-from connectors.sql.log.holder import Holder
-from connectors.sql.log.refusing import LettersTable
+from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.log.store import Store
+from connectors.sql.reconnecting import IDLE_S, ReconnectingConnection
 from connectors.sql.slots import LOG_TABLES, begin_slots, check_count, hold_slot, raise_slots, read_slots, share_out
-from connectors.sql.statements import in_transaction
-from twophase.errors import IdentityError
+from connectors.sql.statements import StatementError, in_transaction
+from eos.errors import IdentityError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage
+
+_log: Final = logging.getLogger("eos.sink")
+
+
+class Holder:
+    """One marked connection. For one thread at a time."""
+
+    def __init__(
+        self,
+        kept: ReconnectingConnection[Store],
+        mark: str,
+        member: int | None = None,
+        end_others: Callable[[Store], int] | None = None,
+    ) -> None:
+        """Take a connection that is not marked yet.
+
+        Args:
+            kept: the connection.
+            mark: the same for every driver of the pipeline that does the same there; a blocked start ends the others.
+            member: which connection of the mark it is, and which of the others a blocked start ends.
+            end_others: ends connections of other marks that may block it; returns how many.
+        """
+        self._kept = kept
+        self._mark = mark
+        self._member = member
+        self._end_others = end_others
+        self._marked: Store | None = None
+        self._blocked_since: float | None = None
+
+    @contextmanager
+    def use(self, doing: str, *, starting: bool) -> Iterator[Store]:
+        """See ReconnectingConnection.use. `starting`: this driver has not claimed the sink yet."""
+        with self._kept.use(doing) as store:
+            if self._marked is not store:
+                store.mark(self._mark, self._member)
+                self._marked = store
+            try:
+                yield store
+            except StatementError as error:
+                if error.lock_wait and starting:
+                    self._blocked(store)
+                raise
+        self._blocked_since = None
+
+    def close(self) -> None:
+        """Disconnect; the next call connects again."""
+        self._marked = None
+        self._kept.close()
+
+    def _blocked(self, store: Store) -> None:
+        now = time.monotonic()
+        if self._blocked_since is None:
+            self._blocked_since = now
+        elif now - self._blocked_since > FROZEN_S:
+            self._blocked_since = None
+            ended = store.end(self._mark, self._member)
+            ended += self._end_others(store) if self._end_others is not None else 0
+            _log.warning("%s: ended %d connections of an earlier driver, which did not let go", self._mark, ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +103,14 @@ class LogTarget:
     connect: Callable[[], Store]  # a new connection each time
     slots: int  # that share the rows of a checkpoint, each with a connection of its own
     idle_s: float = IDLE_S  # after which a connection is asked whether it still stands
-    letters: Callable[[], LettersTable] | None = None  # opens the table that takes refused rows, in the same database
+    letters: Callable[[], DeadLettersTable] | None = (
+        None  # opens the table that takes refused rows, in the same database
+    )
     most_letters: int = 0  # rows of a share that may be refused; more are an error
 
 
 class SqlLedger:
-    """See Ledger."""
+    """The slots of a log's target in a SQL database."""
 
     def __init__(self, target: LogTarget, pipeline: str) -> None:
         self.slots = target.slots
@@ -48,7 +120,7 @@ class SqlLedger:
         self._control = Holder(self._kept(), claims.control(pipeline, self._sink))
         self._slots: dict[int, Holder] = {}
         self._claimed = False
-        self._letters: LettersTable | None = None
+        self._letters: DeadLettersTable | None = None
         self._opening = Lock()
 
     def prepare(self) -> None:
@@ -79,7 +151,6 @@ class SqlLedger:
         self._claimed = True
 
     def share_out(self, scope: Scope) -> None:
-        """See Ledger."""
         owner = Owner(scope.incarnation, scope.epoch)
         with self._using(f"permitting checkpoint {scope.checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
@@ -95,7 +166,7 @@ class SqlLedger:
         with self._slots[share.slot].use(doing, starting=not self._claimed) as store:
             return apply_share(store, storage, target, share, letters)
 
-    def _open_letters(self) -> LettersTable:
+    def _open_letters(self) -> DeadLettersTable:
         """Once, for all slots. Raises TargetError, SinkUnavailableError."""
         with self._opening:
             if self._letters is None:
@@ -106,7 +177,6 @@ class SqlLedger:
     def give_up(
         self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
-        """See Ledger."""
         with self._using(f"giving up {len(transactions)} segments") as store, in_transaction(store):
             for slot in read_slots(store, incarnation, self._sink):
                 hold_slot(store, incarnation, self._sink, slot)  # nobody applies one of them meanwhile
@@ -116,19 +186,16 @@ class SqlLedger:
             return min(applied, default=None)
 
     def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """See Ledger."""
         with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
             check_count(store, owner.incarnation, self._target.name, counted)
             raise_slots(store, owner.incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Ledger."""
         with self._using(f"pruning below checkpoint {below}") as store:
             tables.prune_witnesses(store, incarnation, self._sink, below)
 
     def close(self) -> None:
-        """See Ledger."""
         for holder in (self._control, *self._slots.values()):
             holder.close()
 
@@ -149,9 +216,9 @@ class SqlLedger:
         self._control.close()
         return store.end(claims.control(self._pipeline, self._sink))
 
-    def _kept(self) -> Kept[Store]:
+    def _kept(self) -> ReconnectingConnection[Store]:
         target = self._target
-        return Kept(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
+        return ReconnectingConnection(f"sink {target.name} at {target.where}", target.connect, target.idle_s)
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[Store]:

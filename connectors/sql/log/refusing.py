@@ -12,19 +12,19 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors.dead_letters import dated
+from connectors.dead_letters import add_checkpoint_id
 from connectors.log.writer import Form
-from connectors.sifting import Sieve
+from connectors.row_bisector import RowBisector
 from connectors.sql.log.store import Store
 from connectors.sql.statements import StatementError, savepoint
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 Put = Callable[[Iterator[pa.RecordBatch]], None]
 """Puts the rows of a share into the table, inside the open transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class LettersTable:
+class DeadLettersTable:
     """The table of the dead letters, which exists."""
 
     table: str  # as the spec names it
@@ -52,16 +52,16 @@ class Sifting:
     sink: str
     checkpoint_id: int
     put: Put
-    letters: LettersTable
-    sieve: Sieve
+    letters: DeadLettersTable
+    bisector: RowBisector
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Raises TooManyBadRowsError, and what `put` raises for another reason than a row; StatementError. Raises
         TargetError where the table of the dead letters refuses one."""
         for batch in batches:
-            self.sieve.write(self, self.sink, batch)
-        if self.sieve.letters:
-            rows = dated(pa.Table.from_batches(self.sieve.letters), self.checkpoint_id).select(
+            self.bisector.write(self, self.sink, batch)
+        if self.bisector.letters:
+            rows = add_checkpoint_id(pa.Table.from_batches(self.bisector.letters), self.checkpoint_id).select(
                 list(self.letters.columns)
             )
             letters = rows.combine_chunks().to_batches()  # several where they come to more than 2 GiB
@@ -69,7 +69,6 @@ class Sifting:
                 self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in letters))
 
     def write_whole(self, batch: pa.RecordBatch) -> None:
-        """See Writer."""
         with savepoint(self.store), bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
             self.put(iter([batch]))
 

@@ -19,7 +19,7 @@ from connectors.api.login import OPTIONS
 from connectors.api.tls import Protection
 from connectors.sql.kind import place_of
 from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.json_text import escaped
+from connectors.formats.json_text import escape
 from connectors.sql.column_text import slices
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError, is_row_fault
 from connectors.sql.mysql.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _INSERT_BYTES: Final = 4 * 1024 * 1024  # of one INSERT; less if max_allowed_packet says so
 _LOAD_ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"))
@@ -122,7 +122,7 @@ def _load_rows(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> pa.A
     """One line for each row."""
     fields = []
     for plan, column in zip(plans, columns, strict=True):
-        text = escaped(column, _LOAD_ESCAPES) if plan.form in _ESCAPED else column
+        text = escape(column, _LOAD_ESCAPES) if plan.form in _ESCAPED else column
         fields.append(pc.fill_null(text, "\\N") if text.null_count else text)
     fields[-1] = pc.binary_join_element_wise(fields[-1], "", "\n")
     return pc.binary_join_element_wise(*fields, "\t") if len(fields) > 1 else fields[0]
@@ -132,7 +132,7 @@ def _insert_rows(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> pa
     """`(…),` for each row."""
     fields = []
     for plan, column in zip(plans, columns, strict=True):
-        text = escaped(column, _INSERT_ESCAPES) if plan.form in _ESCAPED else column
+        text = escape(column, _INSERT_ESCAPES) if plan.form in _ESCAPED else column
         if plan.form is not Form.BITS:
             before = "X'" if plan.form is Form.BYTES else "'"
             text = pc.binary_join_element_wise(before, text, "'", "")

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
-from connectors.sql.mysql import probe, requirements, xa
+from connectors.sql.mysql import requirements, xa
 from connectors.sql.mysql.address import masked, protection
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
-from connectors.sql.mysql.stragglers import MOST_MARKED
-from connectors.sql.mysql.target import find_target, missing
+from connectors.sql.mysql.product import NO_XA
+from connectors.sql.mysql.target import Target, find_target, missing
+from connectors.sql.mysql.zombie_connections import MOST_MARKED
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits
@@ -66,12 +69,12 @@ def check(
             "bulk load": lambda: _bulk_load(session),
             "limits": lambda: _limits(session),
             "hanging tasks": lambda: _hanging(writers),
-            "XA": lambda: probe.transaction(url),
-            "KILL": lambda: probe.kill(session, url),
+            "XA": lambda: _try_xa(url),
+            "KILL": lambda: _try_kill(session, url),
             "prepared transactions": lambda: _recover(session),
             "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
-            "LOAD DATA LOCAL": lambda: probe.load_local(url, find_target(session, table)),
+            "LOAD DATA LOCAL": lambda: _try_load_local(url, find_target(session, table)),
         }
         yield _reachable(name, session, url)
         yield from checks.run(name, all_checks, leave_out=left_out)
@@ -186,3 +189,60 @@ def _target(
         yield Finding("writers", not spread.one_writer, str(spread), REMEDY, fatal=False)
     elif target.unique and not merged:
         yield late_refusal([f"the unique index {each.name}" for each in target.unique])
+
+
+_NO_LOCAL: Final = (
+    "SET GLOBAL local_infile = OFF, and rows go by multi-row INSERT, which is slower; or give the address of the "
+    "server itself, if a proxy stands before it"
+)
+_NO_RIGHT: Final = frozenset({1044, 1142, 1143})
+_GRANT: Final = "GRANT INSERT on the table to the pipeline's user"
+_EMPTY: Final = memoryview(b"")
+
+
+def _try_xa(url: str) -> Iterator[Finding]:
+    """`XA START`, `XA END` and `XA ROLLBACK` under an id that nobody else has; nothing is ever prepared."""
+    literal = xa.Branch(xa.FORMAT_ID, f"eos-doctor-{secrets.token_hex(8)}".encode(), b"probe").literal
+    with Session(url) as session:
+        try:
+            for statement in (f"XA START {literal}", f"XA END {literal}", f"XA ROLLBACK {literal}"):
+                session.execute(statement)
+        except ServerError as error:
+            yield Finding("XA", False, f"refused: {error.text} (error {error.number})", NO_XA)
+        else:
+            yield Finding("XA", True, "START, END and ROLLBACK work")
+
+
+def _try_load_local(url: str, target: Target | None) -> Iterator[Finding]:
+    """An empty `LOAD DATA LOCAL` into the target, inside a transaction that is rolled back; no row in either case."""
+    with Session(url) as session:
+        if target is None or not session.execute("SELECT @@local_infile")[0][0]:
+            return  # said already; a run does not try it then
+        into = f"`{_escaped(target.schema)}`.`{_escaped(target.table)}`"
+        session.execute("START TRANSACTION")
+        try:
+            session.send(f"LOAD DATA LOCAL INFILE 'eos-doctor' INTO TABLE {into} CHARACTER SET utf8mb4", _EMPTY)
+        except ServerError as error:
+            remedy = _GRANT if error.number in _NO_RIGHT else _NO_LOCAL
+            yield Finding("LOAD DATA LOCAL", False, f"refused: {error.text} (error {error.number})", remedy)
+        else:
+            yield Finding("LOAD DATA LOCAL", True, "an empty file was taken")
+        with contextlib.suppress(ServerError):  # the server does so by itself when the connection ends
+            session.execute("ROLLBACK")
+
+
+def _try_kill(session: Session, url: str) -> Iterator[Finding]:
+    """Whether the user may end a connection of its own, as a start does with stragglers."""
+    with Session(url) as other:
+        number = int(other.execute("SELECT CONNECTION_ID()")[0][0])
+        try:
+            session.execute(f"KILL {number}")
+        except ServerError as error:
+            remedy = "let the user end its own connections; without it a start waits for what hangs"
+            yield Finding("KILL", False, f"refused: {error.text} (error {error.number})", remedy, fatal=False)
+        else:
+            yield Finding("KILL", True, "the user may end its own connections")
+
+
+def _escaped(name: str) -> str:
+    return name.replace("`", "``")  # for Session.send, which takes no format string, unlike `quote`

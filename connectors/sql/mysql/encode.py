@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from connectors.bad_values import checked
+from connectors.bad_values import convert_checked
 from connectors.formats.json_loss import check_names_and_doubles
-from connectors.formats.json_text import finite, has_repeats, json_text
+from connectors.formats.json_text import check_finite, has_repeats, json_text
 from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.kinds import is_nested, is_text
 from connectors.sql.limits import no_members
@@ -26,7 +26,7 @@ def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
     Raises:
         BadRowError: a value does not fit; names the column and the row.
     """
-    return checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
+    return convert_checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
 
 
 def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
@@ -47,7 +47,7 @@ def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:
         case Form.FLOAT:
             numbers = values.cast(pa.int8()) if types.is_boolean(values.type) else values
             # The double's digits also for a FLOAT column: they name its value exactly, whichever column reads them.
-            return finite(numbers.cast(pa.float64())).cast(pa.string())
+            return check_finite(numbers.cast(pa.float64())).cast(pa.string())
         case Form.DATE:
             return values.cast(pa.date32()).cast(pa.string())
         case Form.MOMENT:

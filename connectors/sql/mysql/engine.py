@@ -123,7 +123,6 @@ class Session:
         )
 
     def renew(self) -> None:
-        """See Poolable."""
         self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         assigned = ", ".join(f"{name} = %s" for name in self._settings)
         self.execute(f"SET SESSION {assigned}", *self._settings.values())
@@ -164,7 +163,7 @@ def _engine(url: str) -> Engine:
 
 
 def open_engine(url: str, kept: int) -> Engine:
-    """See DatabaseKind."""
+    """Return an engine that keeps up to `kept` connections."""
     return _create(url, {}, **pooling(kept))
 
 

@@ -10,6 +10,7 @@ from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
 from connectors.api.fields import Title, database_url
 from connectors.api.masking import Url
+from connectors.api.template import Template
 from connectors.api.tls import Protection, Query
 from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
@@ -51,6 +52,20 @@ class MySqlEntry(ServerEntry):
     upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
     port: ClassVar[int] = MySqlDatabase.port
     file_options: ClassVar[tuple[str, ...]] = MYSQL_FILES
+
+    template: ClassVar[Template | None] = Template(
+        title="MySQL or MariaDB",
+        variable="DATABASE",
+        example="mysql+pymysql://user:password@localhost:3306/database",
+        entry="""\
+    connector: mysql
+    url: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
+""",
+        is_default=True,
+    )
 
     connector: Literal["mysql"]
     url: Annotated[Url, database_url(_URL, _DRIVERS.__contains__)]

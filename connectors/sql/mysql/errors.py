@@ -1,7 +1,7 @@
 """What an error number of MySQL or MariaDB means for the pipeline.
 
 Inside this package a statement that fails raises `ServerError`, which keeps the number. At the border of the package
-`translated` turns it into one of `twophase.errors`, by the class of the number. The text decides only where there is no
+`translated` turns it into one of `eos.errors`, by the class of the number. The text decides only where there is no
 session: elsewhere it may quote a row.
 
 Source: MySQL manual, "Server Error Message Reference"; MariaDB "Error Codes" (the two agree below 1900).
@@ -13,7 +13,7 @@ from typing import Final
 
 from connectors.aws import FIND
 from connectors.sql.statements import StatementError
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,
@@ -147,7 +147,7 @@ _XA: Final = frozenset({1397, 1398, 1399, 1400, DUPLICATE_XID}) | _ROLLED_BACK
 
 
 class ServerError(StatementError):
-    """See StatementError."""
+    """An error of a MySQL or MariaDB server."""
 
     def __init__(self, number: int, text: str) -> None:
         super().__init__(number, text)
@@ -161,36 +161,29 @@ class ServerError(StatementError):
 
     @property
     def lock_wait(self) -> bool:
-        """See StatementError."""
         return self.number == LOCK_WAIT_TIMEOUT
 
     @property
     def duplicate_key(self) -> bool:
-        """See StatementError."""
         return self.number == DUPLICATE_KEY
 
     @property
     def in_doubt(self) -> bool:
-        """See StatementError."""
         return self.number in (UNKNOWN_XID, WRONG_XA_STATE)
 
     @property
     def rolled_back(self) -> bool:
-        """See StatementError."""
         return self.number in _ROLLED_BACK
 
     @property
     def missing_table(self) -> bool:
-        """See StatementError."""
         return self.number == _NO_SUCH_TABLE
 
     @property
     def access_denied(self) -> bool:
-        """See StatementError."""
         return self.number in ACCESS_DENIED_CREATE
 
     def connector_error(self, doing: str) -> ConnectorError:
-        """See StatementError."""
         return connector_error(doing, self)
 
 

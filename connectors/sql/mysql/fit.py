@@ -17,12 +17,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.formats.json_text import supported
-from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.ranges import Range
 from connectors.sql.mysql.target import Target, TargetColumn
 from connectors.sql.mysql.types import TYPES
+from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns
 
 _EXACT_IN_FLOAT: Final = frozenset({"int8", "uint8", "int16", "uint16"})
 
@@ -57,9 +57,9 @@ class ColumnPlan:
     range: Range = field(default=Range())
 
 
-def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
+def plan_columns(rows: tuple[RowColumn, ...], target: Target) -> SchemaMatch[ColumnPlan]:
     """The columns to write, and everything that does not fit."""
-    return fit(rows, target.columns, partial(_plan, target))
+    return match_columns(rows, target.columns, partial(_plan, target))
 
 
 def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | str:

@@ -7,23 +7,23 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from connectors.api.contracts import Finding
-from connectors.sql.fitting import Fit, RowColumn
-from connectors.sql.making import Types
-from connectors.sql.mysql import doctor, merging, requirements
+from connectors.sql.mysql import doctor, requirements
 from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, partitioning, repeating_keys
 from connectors.sql.mysql.server import mysql_committer
-from connectors.sql.mysql.store import MySqlStore
+from connectors.sql.mysql.store import MySqlStore, merge_problems
 from connectors.sql.mysql.stored import Stored
 from connectors.sql.mysql.target import Target, find_target, missing
 from connectors.sql.mysql.types import types_of
 from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.partitioning import Partitioning
+from connectors.sql.schema_match import RowColumn, SchemaMatch
+from connectors.sql.schema_migration import Types
 from connectors.sql.server import Kinds
 from connectors.sql.server_sink import ServerSink
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 
@@ -36,7 +36,6 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
     _remedy_for_one_writer: ClassVar = REMEDY
 
     def direct_writer(self, transaction: TransactionId) -> MySqlDirectWriter:
-        """See Sink."""
         return MySqlDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property
@@ -61,7 +60,7 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
     def _missing(self, session: Session, remedy: str) -> TargetError:
         return missing(session, self.table, remedy)
 
-    def _planned(self, rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
+    def _planned(self, rows: tuple[RowColumn, ...], target: Target) -> SchemaMatch[ColumnPlan]:
         return plan_columns(rows, target)
 
     def _unfit(self, target: Target) -> Sequence[str]:
@@ -73,7 +72,7 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
         return list(repeating_keys(target, kinds))
 
     def _unmergeable(self, target: Target, key: Sequence[str], kinds: Kinds) -> Sequence[str]:
-        return merging.problems(target, key, {column: kind for column, (_, kind) in kinds.items()})
+        return merge_problems(target, key, {column: kind for column, (_, kind) in kinds.items()})
 
     def _spread(self, target: Target, kinds: Kinds) -> Partitioning:
         return partitioning(target, kinds)

@@ -1,30 +1,31 @@
-"""A connection that applies the log to MySQL or MariaDB. See connectors.sql.log.store.Store."""
+"""A connection that applies the log to MySQL or MariaDB (connectors.sql.log.store.Store), and how it merges rows."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from connectors.sql.log.merging import split
-from connectors.sql.mysql import merging, replacing, stragglers
+from connectors.sql.bulk_writer import Sender
+from connectors.sql.log.merging import check_key, split
+from connectors.sql.mysql import zombie_connections
 from connectors.sql.mysql.bulk import Bulk, refusals
 from connectors.sql.mysql.engine import Session, quote
+from connectors.sql.mysql.partitioning import EXACT_TYPES, is_exact
 from connectors.sql.mysql.stored import plans_of
 from connectors.sql.mysql.target import Target, read_target
-from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 _MERGED_AT_ONCE: Final = 50_000  # rows: a statement must end before we take the server for silent
 
 
 class MySqlStore(Session):
-    """See Store."""
+    """The driver's connection to MySQL or MariaDB, which applies a log."""
 
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
@@ -33,7 +34,6 @@ class MySqlStore(Session):
         self._stage = f"eos_stage_{secrets.token_hex(8)}"
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         self._load(read_target(self, table).quoted, batches)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
@@ -60,16 +60,14 @@ class MySqlStore(Session):
             self._put(target, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
-        """See Store."""
-        stragglers.mark(self, name, member)
+        zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
-        """See Store."""
-        return stragglers.end(self, name, member)
+        return zombie_connections.kill(self, name, member)
 
     def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
         """How rows are put there."""
-        return self._replace if replacing.is_same(self, target, columns) else self._put
+        return self._replace if can_replace(self, target, columns) else self._put
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch], *, replace: bool = False) -> None:
         sender, bulk, row = Sender(), None, 1
@@ -106,7 +104,7 @@ class MySqlStore(Session):
                 self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
 
     def _replace(self, target: str, rows: pa.RecordBatch) -> None:
-        with replacing.unchecked(self):
+        with unchecked_foreign_keys(self):
             self._load(target, [rows], replace=True)
 
     def _put(self, target: str, rows: pa.RecordBatch) -> None:
@@ -122,7 +120,7 @@ class MySqlStore(Session):
         another key's row of one of ours. Raises TargetError."""
         self.execute(f"SELECT NULL FROM {read_target(self, table).quoted} LIMIT 0")  # no DDL from here on
         target = read_target(self, table)
-        if problems := merging.problems(target, key):
+        if problems := merge_problems(target, key):
             message = f"table {target} cannot be merged into: " + "; ".join(problems)
             raise TargetError(message, remedy="the rows wait in the log: change the table back, and start again")
         return target
@@ -138,3 +136,83 @@ class MySqlStore(Session):
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """One without rows is one slice: what is rehearsed."""
     return (batch.slice(start, _MERGED_AT_ONCE) for start in range(0, max(batch.num_rows, 1), _MERGED_AT_ONCE))
+
+
+def merge_problems(target: Target, key: Sequence[str], kinds: Mapping[str, pa.DataType] | None = None) -> list[str]:
+    """Return why rows cannot be merged into the table. ON DUPLICATE KEY names no index, and takes any for the key.
+
+    Args:
+        target: the table.
+        key: columns of it.
+        kinds: types of what is written, by column of the table; None: they fit exactly, or have been looked at before.
+    """
+    unique = {
+        index.name: [part.column.lower() if part.column and part.whole else None for part in index.parts]
+        for index in target.unique
+    }
+    exact = {
+        column.name.lower()
+        for column in target.columns
+        if is_exact(column, None if kinds is None else kinds.get(column.name, pa.null()))
+    }
+    return check_key([name.lower() for name in key], unique, exact, EXACT_TYPES)
+
+
+_NEEDED: Final = frozenset({"DELETE", "INSERT", "TRIGGER"})  # REPLACE takes the first two; the third shows triggers
+
+
+def can_replace(session: Session, target: Target, columns: Sequence[str]) -> bool:
+    """Return whether REPLACE leaves the table as ON DUPLICATE KEY UPDATE does, in one step instead of two.
+
+    REPLACE deletes a row and inserts another one, or updates the row in place where the two look the same. They differ
+    for a column that is not written, for triggers, and for tables whose foreign keys refer to this one. Such tables may
+    be hidden from this user, so only `foreign_key_checks = 0` keeps their rows; then the table's own foreign keys are
+    not checked.
+
+    Called inside the transaction that has locked the table's definition. False where the user's rights do not show
+    whether it is so. Raises ServerError.
+    """
+    written = {name.lower() for name in columns}
+    return (
+        all(column.generated or column.name.lower() in written for column in target.columns)
+        and _privileges(session, target) >= _NEEDED
+        and not _has(session, target, "TRIGGERS", "EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s")
+        and not _has(
+            session,
+            target,
+            "TABLE_CONSTRAINTS",
+            "TABLE_SCHEMA = %s AND TABLE_NAME = %s AND CONSTRAINT_TYPE = 'FOREIGN KEY'",
+        )
+    )
+
+
+@contextmanager
+def unchecked_foreign_keys(session: Session) -> Iterator[None]:
+    """No foreign key is checked, and none acts, while rows take the places of others. Raises ServerError."""
+    session.execute("SET SESSION foreign_key_checks = 0")
+    try:
+        yield
+    finally:
+        session.execute("SET SESSION foreign_key_checks = 1")
+
+
+def _privileges(session: Session, target: Target) -> frozenset[str]:
+    """Those that are granted to the user itself: of roles nothing is told, and of what is revoked in parts."""
+    if session.execute("SHOW VARIABLES WHERE Variable_name = 'partial_revokes' AND Value = 'ON'"):
+        return frozenset()
+    user, _, host = str(session.execute("SELECT CURRENT_USER()")[0][0]).rpartition("@")
+    grantee = f"'{user}'@'{host}'"
+    rows = session.execute(
+        "SELECT PRIVILEGE_TYPE FROM information_schema.USER_PRIVILEGES WHERE GRANTEE = %s"
+        " UNION SELECT PRIVILEGE_TYPE FROM information_schema.SCHEMA_PRIVILEGES"
+        " WHERE GRANTEE = %s AND %s LIKE TABLE_SCHEMA"
+        " UNION SELECT PRIVILEGE_TYPE FROM information_schema.TABLE_PRIVILEGES"
+        " WHERE GRANTEE = %s AND TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        *(grantee, grantee, target.schema, grantee, target.schema, target.table),
+    )
+    return frozenset(str(name).upper() for (name,) in rows)
+
+
+def _has(session: Session, target: Target, catalog: str, where: str) -> bool:
+    statement = f"SELECT 1 FROM information_schema.{catalog} WHERE {where} LIMIT 1"
+    return bool(session.execute(statement, target.schema, target.table))

@@ -11,7 +11,7 @@ from connectors.sql.stored import FORM, StoredRows
 
 
 class Stored(StoredRows[ColumnPlan]):
-    """See StoredRows."""
+    """Rows in a log for MySQL or MariaDB, as the texts that the server gets."""
 
     __slots__ = ()
 

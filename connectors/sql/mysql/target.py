@@ -9,7 +9,7 @@ from typing import Final
 
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 _NO_DATABASE: Final = "the sink's url names no database"
 _MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
@@ -42,7 +42,7 @@ class TargetColumn:
 
     @property
     def unsigned(self) -> bool:
-        """Of an integer."""
+        """Whether the integer type is unsigned."""
         return "unsigned" in self.declared
 
 

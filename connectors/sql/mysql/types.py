@@ -10,9 +10,9 @@ from pyarrow import types
 
 from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
-from connectors.sql.making import KEY_LENGTH, Tests, Types
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
+from connectors.sql.schema_migration import KEY_LENGTH, Tests, Types
 
 _DIGITS: Final = 65
 _SCALE: Final = 30

@@ -10,9 +10,8 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.bulk_writer import BulkWriter, Payload
-from connectors.sql.direct_writer import DirectBulkWriter
-from connectors.sql.mysql import stragglers, xa
+from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
+from connectors.sql.mysql import xa, zombie_connections
 from connectors.sql.mysql.address import login_files, masked
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
@@ -59,10 +58,10 @@ class _Rows(BulkWriter[Session]):
 
 
 class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of MySQL and MariaDB, by LOAD DATA."""
 
     def _start(self, session: Session, holders: str) -> None:
-        stragglers.mark(session, holders, self._transaction.task)
+        zombie_connections.mark(session, holders, self._transaction.task)
         xa.start(session, self._transaction)
 
     def _prepare(self, session: Session) -> bool:
@@ -74,4 +73,4 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class MySqlDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of MySQL and MariaDB, by LOAD DATA."""

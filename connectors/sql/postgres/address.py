@@ -16,7 +16,7 @@ from connectors.api.tls import Protection
 from connectors.sql import silence
 from connectors.sql.kind import place_of
 from connectors.sql.postgres.tls import of_postgres
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
 _CONNECT_TIMEOUT_S: Final = 10

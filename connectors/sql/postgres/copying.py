@@ -13,13 +13,13 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.json_text import escaped
+from connectors.formats.json_text import escape
 from connectors.sql.column_text import slices
 from connectors.sql.postgres.encode import texts
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _ESCAPES: Final = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 _ESCAPED: Final = frozenset({Form.TEXT, Form.UUID, Form.JSON})
@@ -45,7 +45,7 @@ def lines(plans: Sequence[ColumnPlan], columns: Sequence[pa.Array]) -> memoryvie
     """One line for each row, of what `texts` gave."""
     fields = []
     for plan, column in zip(plans, columns, strict=True):
-        text = escaped(column, _ESCAPES) if plan.form in _ESCAPED else column
+        text = escape(column, _ESCAPES) if plan.form in _ESCAPED else column
         fields.append(pc.fill_null(text, "\\N") if text.null_count else text)
     fields[-1] = pc.binary_join_element_wise(fields[-1], "", "\n")
     joined = pc.binary_join_element_wise(*fields, "\t") if len(fields) > 1 else fields[0]

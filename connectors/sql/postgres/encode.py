@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.bad_values import checked
+from connectors.bad_values import convert_checked
 from connectors.formats.json_loss import check_names, check_no_nul
 from connectors.formats.json_text import json_text
 from connectors.sql.column_text import hex_text, whole_fraction
@@ -23,7 +23,7 @@ def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
     Raises:
         BadRowError: a value does not fit; names the column and the row.
     """
-    return checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
+    return convert_checked(lambda part: _unaltered(plan, _text(plan, part)), plan.name, values, first_row)
 
 
 def _text(plan: ColumnPlan, values: pa.Array) -> pa.Array:

@@ -112,7 +112,6 @@ class Session:
             raise server_error(error, closed=self.driver.closed) from error
 
     def renew(self) -> None:
-        """See Poolable."""
         calls = ", ".join(["set_config(%s, %s, false)"] * len(self._settings))
         asked = f"SELECT {calls}, {DURABLY}, {WHO}"
         ((*_, backend, began),) = self.execute(asked, *chain(*self._settings.items()))

@@ -10,6 +10,7 @@ from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
 from connectors.api.fields import Title, database_url
 from connectors.api.masking import Url
+from connectors.api.template import Template
 from connectors.api.tls import Protection, Query
 from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
@@ -50,6 +51,19 @@ class PostgresEntry(ServerEntry):
     kind_of_table: ClassVar[str] = "a logged table"
     port: ClassVar[int] = PostgresDatabase.port
     file_options: ClassVar[tuple[str, ...]] = POSTGRES_FILES
+
+    template: ClassVar[Template | None] = Template(
+        title="PostgreSQL",
+        variable="DATABASE",
+        example="postgresql+psycopg://user:password@localhost:5432/database",
+        entry="""\
+    connector: postgresql
+    url: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: two-phase  # prepared transactions: the server needs max_prepared_transactions above 0
+""",
+    )
 
     connector: Literal["postgresql"]
     url: Annotated[Url, database_url(_URL, _DRIVERS.__contains__)]

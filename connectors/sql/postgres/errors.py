@@ -12,7 +12,7 @@ import psycopg
 from connectors.aws import FIND
 from connectors.dead_letters import printable
 from connectors.sql.statements import StatementError
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,
@@ -68,7 +68,7 @@ _SWITCHED_OFF: Final = "prepared transactions are disabled"
 
 
 class ServerError(StatementError):
-    """See StatementError."""
+    """An error of a PostgreSQL server."""
 
     def __init__(self, code: str, text: str, context: str = "") -> None:
         """`code`: the SQLSTATE, empty where there was no server to give one; `context`: where it happened."""
@@ -79,22 +79,18 @@ class ServerError(StatementError):
 
     @property
     def disconnected(self) -> bool:
-        """See StatementError."""
         return self.code in _GONE or self.code.startswith("08")
 
     @property
     def lock_wait(self) -> bool:
-        """See StatementError."""
         return self.code == _LOCK_NOT_AVAILABLE
 
     @property
     def duplicate_key(self) -> bool:
-        """See StatementError."""
         return self.code == _UNIQUE_VIOLATION
 
     @property
     def in_doubt(self) -> bool:
-        """See StatementError."""
         return self.code in (_UNDEFINED_OBJECT, _WRONG_STATE)
 
     @property
@@ -104,12 +100,10 @@ class ServerError(StatementError):
 
     @property
     def missing_table(self) -> bool:
-        """See StatementError."""
         return self.code == _UNDEFINED_TABLE
 
     @property
     def access_denied(self) -> bool:
-        """See StatementError."""
         return self.code == _DENIED
 
     @property
@@ -118,7 +112,6 @@ class ServerError(StatementError):
         return self.code.startswith(_ROW_CLASSES) or self.code in _LIMITS_EXCEEDED
 
     def connector_error(self, doing: str) -> ConnectorError:
-        """See StatementError."""
         message = f"{doing}: {self.text}" + (f" (SQLSTATE {self.code})" if self.code else "")
         if self.code == _REFUSED and any(words in self.text for words in _TLS):
             return TargetError(message, remedy=_remedy_of_tls(self.text))

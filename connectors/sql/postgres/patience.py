@@ -23,7 +23,7 @@ WAITING_S: Final = 120.0
 """So long nothing may come or go where the server waits as well: the line may be slow."""
 
 UNKNOWN_S: Final = 600.0
-"""And so long where nobody says what the server does: where it has no room for one who asks, it may be working."""
+"""And so long where no connection can query the server: where it has no room for one who asks, it may be working."""
 
 _T = TypeVar("_T")
 
@@ -34,7 +34,7 @@ class Backend(Enum):
     WORKING = "the server works on one"
     IDLE = "the server works on none"
     WAITING = "the server waits for this connection"
-    UNKNOWN = "nobody says what the server does"
+    UNKNOWN = "no connection can query the server"
 
 
 class Aside(Protocol):

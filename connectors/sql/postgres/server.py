@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
-from connectors.sql.postgres import stragglers, transactions
+from connectors.sql.postgres import transactions, zombie_connections
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
@@ -29,31 +29,25 @@ class PostgresServer(Session):
         super().__init__(url, lock_wait_s=_LOCK_WAIT_S)
 
     def prepared(self) -> Sequence[Listed]:
-        """See Server."""
         return transactions.listed(self)
 
     def commit_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         transactions.commit(self, transaction)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
-        """See Server."""
         transactions.rollback(self, transaction)
 
     def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
-        """See Server."""
         return ()
 
     def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
-        """See Server."""
         return ()
 
     def remind(self, transaction: TransactionId) -> None:
-        """See Server."""
+        """Do nothing: PostgreSQL forgets no prepared transaction."""
 
     def end(self, name: str) -> int:
-        """See Server."""
-        return stragglers.end(self, name)
+        return zombie_connections.kill(self, name)
 
 
 def postgres_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:

@@ -43,14 +43,13 @@ _WAITING: Final = ("ClientRead", "ClientWrite")
 
 @dataclass(frozen=True, slots=True)
 class ServerSide:
-    """See Aside."""
+    """Queries of a connection's state at PostgreSQL, on another connection."""
 
     url: str  # a secret
     backend: int
     server_began: datetime  # after a restart, and of another server, numbers are of other connections
 
     def look(self) -> Backend:
-        """See Aside."""
         found = self._asked(_LOOK)
         if found is None:
             return Backend.UNKNOWN

@@ -9,9 +9,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.merging import check_key
-from connectors.sql.making import Types
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres import doctor, requirements
 from connectors.sql.postgres.address import masked
@@ -24,9 +22,11 @@ from connectors.sql.postgres.stored import Stored
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
+from connectors.sql.schema_match import RowColumn, SchemaMatch
+from connectors.sql.schema_migration import Types
 from connectors.sql.server import Kinds
 from connectors.sql.server_sink import ServerSink
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 
@@ -39,7 +39,6 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     _remedy_for_one_writer: ClassVar = "this is correct, and slower; its unique indexes need one column in common"
 
     def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:
-        """See Sink."""
         return PostgresDirectWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     @property
@@ -67,7 +66,7 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     def _missing(self, session: Session, remedy: str) -> TargetError:
         return missing(session, self.table, remedy)
 
-    def _planned(self, rows: tuple[RowColumn, ...], target: Target) -> Fit[ColumnPlan]:
+    def _planned(self, rows: tuple[RowColumn, ...], target: Target) -> SchemaMatch[ColumnPlan]:
         return plan_columns(rows, target)
 
     def _unfit(self, target: Target) -> Sequence[str]:

@@ -9,29 +9,28 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.sql.bulk_writer import Sender
 from connectors.sql.column_text import slices
 from connectors.sql.log.merging import on_conflict, split
-from connectors.sql.postgres import stragglers
+from connectors.sql.postgres import zombie_connections
 from connectors.sql.postgres.copying import copy, copy_statement, lines
 from connectors.sql.postgres.engine import Session, quote
 from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
-from connectors.sql.sender import Sender
 from connectors.sql.statements import in_transaction
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _STAGE: Final = "pg_temp.eos_stage"
 
 
 class PostgresStore(Session):
-    """See Store."""
+    """The driver's connection to PostgreSQL, which applies a log."""
 
     def __init__(self, url: str) -> None:
         """Connect. Raises ServerError. `url`: a secret."""
         super().__init__(url, lock_wait_s=1)  # the driver waits between its calls, and longer each time
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         self._load(read_target(self, table).quoted, batches)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
@@ -55,12 +54,10 @@ class PostgresStore(Session):
             self._put(target, key, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
-        """See Store."""
-        stragglers.mark(self, name, member)
+        zombie_connections.mark(self, name, member)
 
     def end(self, name: str, member: int | None = None) -> int:
-        """See Store."""
-        return stragglers.end(self, name, member)
+        return zombie_connections.kill(self, name, member)
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch]) -> None:
         sender, row = Sender(), 1

@@ -19,7 +19,7 @@ from connectors.sql.stored import FORM, StoredRows
 
 
 class Stored(StoredRows[ColumnPlan]):
-    """See StoredRows."""
+    """Rows in a log for PostgreSQL, as the texts that the server gets."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""What a target table looks like, read from the server's catalog."""
+"""Target tables, read from the server's catalog. COPY into a partitioned table writes to each of its leaves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from connectors.sql.postgres.engine import Session, quote
-from connectors.sql.postgres.partitions import TREE, check_leaves
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 _KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 
@@ -169,3 +168,44 @@ def missing(session: Session, name: str, remedy: str) -> TargetError:
     near = difflib.get_close_matches(name, [str(table) for (table,) in rows], 3)
     message = f"table {name} does not exist" + (f"; nearest: {', '.join(near)}" if near else "")
     return TargetError(message, remedy=remedy)
+
+
+TREE: Final = (
+    "WITH RECURSIVE tree AS (SELECT %s::oid AS part UNION ALL SELECT h.inhrelid FROM pg_inherits h"
+    " JOIN tree t ON t.part = h.inhparent JOIN pg_class c ON c.oid = h.inhparent AND c.relkind = 'p')"
+)
+"""The start of a statement: a table and its partitions, at every level. Takes no lock on them, as pg_partition_tree
+does, so that one that somebody rewrites stops nobody. Children by plain inheritance get no rows of their parent's."""
+
+_CROSSING: Final = (
+    "it is a foreign table, whose rows another server commits by itself",
+    "detach <partition>, and keep its rows in a table of this server",
+)
+_FLEETING: Final = (
+    "it is unlogged or temporary: a crash of the server would empty it",
+    "ALTER TABLE <partition> SET LOGGED",
+)
+
+
+def check_leaves(session: Session, oid: int, table: str) -> None:
+    """Raises TargetError for a partition that does not share the fate of a transaction that writes to it, ServerError.
+
+    Args:
+        session: asks the server.
+        oid: of the partitioned table.
+        table: its name, for people.
+    """
+    rows = session.execute(
+        f"{TREE} SELECT n.nspname, c.relname, c.relkind::text FROM tree JOIN pg_class c ON c.oid = part"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace"
+        " WHERE c.relkind <> 'p' AND (c.relkind <> 'r' OR c.relpersistence <> 'p') ORDER BY n.nspname, c.relname",
+        oid,
+    )
+    if not rows:
+        return
+    (schema, name, kind), *others = rows
+    more = f" ({len(others)} more are such)" if others else ""
+    reason, remedy = _FLEETING if kind == "r" else _CROSSING
+    quoted = f"{quote(schema)}.{quote(name)}".replace("%%", "%")
+    message = f"partition {schema}.{name} of {table} is no target: {reason}{more}"
+    raise TargetError(message, remedy=remedy.replace("<partition>", quoted))

@@ -9,8 +9,8 @@ from pyarrow import types
 
 from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
-from connectors.sql.making import KEY_LENGTH, Types
 from connectors.sql.postgres.engine import quote
+from connectors.sql.schema_migration import KEY_LENGTH, Types
 
 _LONGEST_NAME: Final = 63  # bytes, of a server as it is built
 

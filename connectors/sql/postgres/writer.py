@@ -7,10 +7,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.bulk_writer import BulkWriter, Payload
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
 from connectors.sql.pool import Login
-from connectors.sql.postgres import stragglers, transactions
+from connectors.sql.postgres import transactions, zombie_connections
 from connectors.sql.postgres.address import login_files, masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
@@ -50,10 +49,10 @@ class _Rows(BulkWriter[Session]):
 
 
 class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
-    """See Writer."""
+    """Two-phase writer of PostgreSQL, by COPY."""
 
     def _start(self, session: Session, holders: str) -> None:
-        stragglers.mark(session, holders)
+        zombie_connections.mark(session, holders)
         session.execute(session.begin)
 
     def _prepare(self, session: Session) -> bool:
@@ -62,4 +61,4 @@ class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
 
 
 class PostgresDirectWriter(_Rows, DirectBulkWriter[Session]):
-    """See DirectWriter."""
+    """At-least-once writer of PostgreSQL, by COPY."""

@@ -19,7 +19,7 @@ from connectors.sql.sqlite.database import COMMENT_OF, Database, open_url
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.target import find_table, missing
 from connectors.sql.table_format import check_formats, reading
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from wal.errors import WalError
 from wal.filesystem import refuse_network_filesystem
 

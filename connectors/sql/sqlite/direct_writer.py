@@ -18,9 +18,9 @@ import pyarrow as pa
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.sqlite.values import Stored
-from connectors.sql.statements import in_transaction, translated
+from connectors.sql.statements import in_transaction, translate_errors
+from eos.errors import PrepareError
 from twophase import faults
-from twophase.errors import PrepareError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 
@@ -29,7 +29,7 @@ _TURN_S: Final = 300.0
 
 
 class SqliteDirectWriter:
-    """See DirectWriter."""
+    """At-least-once writer of SQLite."""
 
     def __init__(self, name: str, path: Path, table: str, form: Stored, transaction: TransactionId) -> None:
         self._where = f"sink {name}, task {transaction.task}"
@@ -63,20 +63,18 @@ class SqliteDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        """See DirectWriter."""
         size = 0
         if self._file is not None and self._waiting is not None:
             with self._kept():
                 self._waiting.close()
                 self._file.flush()
             size = self._file.tell()
-            with self._file, translated(f"{self._where}, writing"):
+            with self._file, translate_errors(f"{self._where}, writing"):
                 self._put(self._file)
         faults.point("written", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=size)
 
     def abort(self) -> None:
-        """See DirectWriter."""
         if self._file is not None:
             with suppress(OSError):  # of a full disk, once more: what is in the buffer is given up as well
                 self._file.close()
@@ -110,7 +108,7 @@ class SqliteDirectWriter:
             finally:
                 store.execute("ROLLBACK")
 
-        with translated(f"{self._where}, writing"):
+        with translate_errors(f"{self._where}, writing"):
             self._in_turn(insert)
 
     def _in_turn(self, insert: Callable[[SqliteStore], None]) -> None:

@@ -10,13 +10,14 @@ from connectors.api.entry import SinkEntry
 from connectors.api.fields import LocalPath, Title
 from connectors.api.guarantee import PipelineContext
 from connectors.api.model import refuse
+from connectors.api.template import Template
 from connectors.dead_letter_names import NAME
 from connectors.log.place import LogPlace
 from connectors.sql.entry import LOG, LOG_PROMISE, UPSERT, UPSERT_PROMISE, TableDeadLetter, TableEntry
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
-    from connectors.letters import Letter
+    from connectors.dead_letters import DeadLetter
 
 _NO_TWO_PHASE: Final = "SQLite has no prepared transactions, so that 'two-phase' cannot hold; use 'write-ahead-log'"
 
@@ -42,6 +43,20 @@ class SqliteEntry(TableEntry):
     promises: ClassVar[Mapping[str, str]] = {LOG: LOG_PROMISE, UPSERT: UPSERT_PROMISE}
     log_visible: ClassVar[str] = "all of its rows at once"
     log_limits: ClassVar[tuple[str, ...]] = ("one writer at a time holds the database file; others wait",)
+
+    template: ClassVar[Template | None] = Template(
+        title="SQLite",
+        variable="DATABASE",
+        example="/path/of/database.db",
+        entry="""\
+    connector: sqlite
+    path: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
+""",
+        before='touch "$DATABASE"',
+    )
 
     connector: Literal["sqlite"]
     path: LocalPath
@@ -87,11 +102,11 @@ class SqliteEntry(TableEntry):
 
         return SqliteSink(**arguments)
 
-    def read_dead_letters(self) -> list[Letter]:
+    def read_dead_letters(self) -> list[DeadLetter]:
         """See SinkEntry."""
-        from connectors.sql.letters import read_letters  # loads SQLAlchemy
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
-        return list(read_letters(self.path, self.table, self.columns))
+        return list(read_dead_letters(self.path, self.table, self.columns))
 
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.sql.statements import StatementError
-from twophase.errors import BadRowError, ConnectorError, SinkUnavailableError, TargetError
+from eos.errors import BadRowError, ConnectorError, SinkUnavailableError, TargetError
 
 _LOCKED: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _LATER: Final = {
@@ -29,7 +29,7 @@ _UNKNOWN: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
 
 
 class SqliteError(StatementError):
-    """See StatementError."""
+    """An error of SQLite."""
 
     def __init__(self, path: Path, error: BaseException | None) -> None:
         super().__init__(str(error))
@@ -46,12 +46,10 @@ class SqliteError(StatementError):
 
     @property
     def lock_wait(self) -> bool:
-        """See StatementError."""
         return self._code in _LOCKED
 
     @property
     def duplicate_key(self) -> bool:
-        """See StatementError."""
         return self._extended in (sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE)
 
     @property
@@ -66,12 +64,10 @@ class SqliteError(StatementError):
 
     @property
     def missing_table(self) -> bool:
-        """See StatementError."""
         return self._code in _UNKNOWN and self.text.startswith(_NO_TABLE)
 
     @property
     def access_denied(self) -> bool:
-        """See StatementError."""
         return self._code in _DENIED
 
     def connector_error(self, doing: str) -> ConnectorError:

@@ -23,10 +23,10 @@ from connectors.log.committer import LogCommitter
 from connectors.log.keyed import Upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
-from connectors.sql.fitting import Fit, RowColumn
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.refusing import LettersTable
-from connectors.sql.making import Maker
+from connectors.sql.log.refusing import DeadLettersTable
+from connectors.sql.schema_match import RowColumn, SchemaMatch
+from connectors.sql.schema_migration import SchemaMigrator, migrator_of, plan_findings, repeat_problems, with_order
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database
@@ -35,9 +35,8 @@ from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing, unique_keys
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
-from connectors.sql.statements import translated
-from connectors.sql.wanted import ahead, maker_of, refusing_repeats, with_order
-from twophase.errors import TargetError
+from connectors.sql.statements import translate_errors
+from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 from wal.errors import WalError
@@ -72,12 +71,10 @@ class SqliteSink:
     """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
 
     def open_as(self, schema: pa.Schema, known: str) -> SqliteSink:
-        """See Sink."""
         del schema, known
         raise must_wait(self.name, f"{self.path} is needed")
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink."""
         names, _ = self._compared(schema)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
@@ -89,15 +86,15 @@ class SqliteSink:
         self._check_file()
         with Database(self.path).reading() as connection:
             maker = self._maker(connection, schema)
-            seen = self._made(maker) if run else maker.foresee()
+            seen = self._made(maker) if run else maker.dry_run()
             if seen is None and (run or not self.create):
                 raise missing(connection, self.table, maker.remedy())
             names = maker.columns(seen)
         if seen is None:
             return names, ()
         table, fit = seen
-        if fit.complaints:
-            message = f"the rows do not fit table {table.name}: " + "; ".join(fit.complaints)
+        if fit.problems:
+            message = f"the rows do not fit table {table.name}: " + "; ".join(fit.problems)
             raise TargetError(message, remedy="change the table, or the columns in a transform")
         return names, fit.plans
 
@@ -110,18 +107,18 @@ class SqliteSink:
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
 
-    def _made(self, maker: Maker[Table, Binding]) -> tuple[Table, Fit[Binding]] | None:
-        with translated(f"sink {self.name}"), closing(SqliteStore(self.path)) as store:
+    def _made(self, maker: SchemaMigrator[Table, Binding]) -> tuple[Table, SchemaMatch[Binding]] | None:
+        with translate_errors(f"sink {self.name}"), closing(SqliteStore(self.path)) as store:
             return maker.make(store)
 
-    def _maker(self, connection: Connection, schema: pa.Schema) -> Maker[Table, Binding]:
+    def _maker(self, connection: Connection, schema: pa.Schema) -> SchemaMigrator[Table, Binding]:
         fit = partial(self._fit, connection)
-        return maker_of(self, schema, TYPES, partial(find_table, connection, self.table), fit)
+        return migrator_of(self, schema, TYPES, partial(find_table, connection, self.table), fit)
 
-    def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
+    def _fit(self, connection: Connection, table: Table, rows: tuple[RowColumn, ...]) -> SchemaMatch[Binding]:
         fit = bind(table, rows)
         if self.repeats:
-            return replace(fit, wrong=(*fit.wrong, *refusing_repeats(unique_keys(connection, table, fit))))
+            return replace(fit, wrong=(*fit.wrong, *repeat_problems(unique_keys(connection, table, fit))))
         if self.upsert is None:
             return fit
         return replace(fit, wrong=(*fit.wrong, *key_problems(connection, table, fit, self.upsert.key)))
@@ -129,11 +126,10 @@ class SqliteSink:
     def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
         """What a run would make."""
         maker = None if schema is None else partial(self._maker, connection, schema)
-        return ahead(self, "target table", partial(find_table, connection, self.table), maker)
+        return plan_findings(self, "target table", partial(find_table, connection, self.table), maker)
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return with_order(self.upsert, [each.name for each in self.bindings])
 
     @property
@@ -143,28 +139,24 @@ class SqliteSink:
 
     @property
     def refuses_equal(self) -> bool:
-        """See Sink."""
         return False
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        """See Sink."""
         return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, instead_of)
 
     def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
-        """See Sink."""
         return SqliteDirectWriter(self.name, self.path, self.table, Stored(self.table, self.bindings), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
-        """See Sink."""
         letters = self.letters.letters_table if self.letters is not None else None
         connect, slots = partial(SqliteStore, self.path), self.log.slots
         target = LogTarget(self.name, self.table, str(self.path), connect, slots, IDLE_S, letters, self.most_letters)
         return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
 
-    def letters_table(self) -> LettersTable:
+    def letters_table(self) -> DeadLettersTable:
         """Open this sink of dead letters, whose table exists. Changes nothing. Raises TargetError."""
         _, bindings = replace(self, create=False, evolve=False)._compared(SCHEMA)
-        return LettersTable(self.table, Stored(self.table, bindings), [each.name for each in bindings])
+        return DeadLettersTable(self.table, Stored(self.table, bindings), [each.name for each in bindings])
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.sqlite.database import COMMENT_OF, open_engine
 from connectors.sql.sqlite.errors import SqliteError
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _ENDED: Final = (
     "a row was refused, and the transaction is over: a trigger has to refuse by RAISE(ABORT, …), not RAISE(ROLLBACK, …)"
@@ -59,13 +59,11 @@ class SqliteStore:
             raise SqliteError(self._path, error.orig) from error
 
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         for batch in batches:
             if batch.num_rows:
                 self._insert(table, batch)
 
     def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
-        """See Store."""
         quote = self.ddl.identifier_preparer.quote_identifier
         # As the index compares them; the column may have a collation of its own.
         where = " AND ".join(f"{quote(name)} = ? COLLATE BINARY" for name in key)
@@ -80,7 +78,6 @@ class SqliteStore:
         """See Store. Nobody can end another process's transaction here."""
 
     def end(self, name: str, member: int | None = None) -> int:
-        """See Store."""
         del name, member
         return 0
 
@@ -92,7 +89,6 @@ class SqliteStore:
             return False
 
     def close(self) -> None:
-        """See Store."""
         self._connection.close()
         self._engine.dispose()
 

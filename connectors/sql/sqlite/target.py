@@ -8,11 +8,11 @@ from difflib import get_close_matches
 
 from sqlalchemy import Connection, text
 
-from connectors.sql.fitting import Fit, RowColumn, fit
 from connectors.sql.log.merging import check_key
+from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns
 from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of
 from connectors.sql.sqlite.types import TYPES, quote
-from twophase.errors import TargetError
+from eos.errors import TargetError
 
 _EXACT_TYPES = "INTEGER, or TEXT, DECIMAL or BLOB whose unique index has no COLLATE but BINARY"
 
@@ -52,12 +52,12 @@ def find_table(connection: Connection, name: str) -> Table | None:
     return Table(name, tuple(columns))
 
 
-def bind(table: Table, rows: tuple[RowColumn, ...]) -> Fit[Binding]:
+def bind(table: Table, rows: tuple[RowColumn, ...]) -> SchemaMatch[Binding]:
     """Bind each column of the rows to one of the table, and say everything that does not fit."""
-    return fit(rows, table.columns, _binding)
+    return match_columns(rows, table.columns, _binding)
 
 
-def key_problems(connection: Connection, table: Table, fit: Fit[Binding], key: Sequence[str]) -> list[str]:
+def key_problems(connection: Connection, table: Table, fit: SchemaMatch[Binding], key: Sequence[str]) -> list[str]:
     """What keeps rows from being merged by this key, which is named as in the rows."""
     lists = text('SELECT name, partial, origin FROM pragma_index_list(:table) WHERE "unique"')
     indexes = connection.execute(lists, {"table": table.name}).all()
@@ -70,7 +70,7 @@ def key_problems(connection: Connection, table: Table, fit: Fit[Binding], key: S
     return check_key(fit.columns_of(key), unique, exact, _EXACT_TYPES)
 
 
-def unique_keys(connection: Connection, table: Table, fit: Fit[Binding]) -> list[str]:
+def unique_keys(connection: Connection, table: Table, fit: SchemaMatch[Binding]) -> list[str]:
     """Unique indexes that could refuse a row that is written again. Not a row id that SQLite counts up by itself."""
     lists = text('SELECT name FROM pragma_index_list(:table) WHERE "unique"')
     found = list(connection.execute(lists, {"table": table.name}).scalars())

@@ -10,7 +10,7 @@ from sqlalchemy.dialects import sqlite
 
 from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
-from connectors.sql.making import Types
+from connectors.sql.schema_migration import Types
 from connectors.sql.sqlite.columns import EXACT_DIGITS, INT64_DIGITS
 
 _PREPARER: Final = sqlite.dialect().identifier_preparer

@@ -16,7 +16,7 @@ from pyarrow import types
 
 from connectors.formats.json_text import json_text
 from connectors.sql.sqlite.columns import Binding, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _STORED: Final = {
     Form.INTEGER: pa.int64(),
@@ -40,20 +40,16 @@ class Stored:
 
     @property
     def schema(self) -> pa.Schema:
-        """See Form."""
         return pa.schema([pa.field(each.column, _STORED[each.form], nullable=each.nullable) for each in self.bindings])
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        """See Form."""
         arrays = [_column(f"table {self.table}", each, batch.column(each.name), first_row) for each in self.bindings]
         return pa.record_batch(arrays, schema=self.schema)
 
     def only(self, names: Sequence[str]) -> Stored:
-        """See KeyedForm."""
         return Stored(self.table, tuple(each for each in self.bindings if each.name in names))
 
     def stored(self, names: Sequence[str]) -> tuple[str, ...]:
-        """See KeyedForm."""
         columns = {each.name: each.column for each in self.bindings}
         return tuple(columns[name] for name in names)
 

@@ -8,16 +8,58 @@ from typing import Final
 from connectors.log.segments import is_of_log
 from connectors.owner import Owner
 from connectors.sql import claims, tables
-from connectors.sql.kept import Kept
-from connectors.sql.slots import check_count, raise_slots, read_count
-from connectors.sql.statements import StatementError, in_transaction
-from connectors.sql.two_phase import counts, permits, undoing
+from connectors.sql.reconnecting import ReconnectingConnection
+from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot, raise_slots, read_count
+from connectors.sql.statements import Connected, StatementError, in_transaction
+from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.server import Listed, Server, listed
+from eos.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable, SinkState
+
+_SLOT: Final = 0  # the only one
+
+
+def _begin_count(server: Connected, pipeline: str, sink: str, owner: Owner, begins: int, known: int) -> None:
+    """Have the sink count in slot 0 alone, from `begins` on where it has no count; then compare as `check_count` does.
+
+    A server that is replaced by an older copy of itself (a replica that lagged, a backup) counts less. No other answer
+    tells the two apart. The comparison runs on the connection that is used afterwards, because a server does not go
+    back under an open connection (H26).
+
+    A sink that had a log before has a slot for each of its connections. Raises FencedError, SetBackError,
+    StatementError.
+    """
+    key = sink_key(sink)
+    with in_transaction(server):
+        claims.hold_claim(server, pipeline, sink, owner)
+        found = begin_slots(server, owner.incarnation, key, 1, begins)
+        if found.keys() != {_SLOT}:
+            server.execute("DELETE FROM eos_slot WHERE incarnation = %s AND sink = %s", owner.incarnation, key)
+            begin_slots(server, owner.incarnation, key, 1, min(found.values()))
+    check_count(server, owner.incarnation, sink, known)
+
+
+def _count(
+    server: Connected, incarnation: str, sink: str, checkpoint_id: int, committed: Sequence[Committable], known: int
+) -> None:
+    """Move the count to this checkpoint, all of whose `committed` transactions the sink shows. Idempotent.
+
+    `known`: what the sink has counted for certain. Raises SetBackError where one is not shown, or the sink counts less
+    than that; StatementError.
+    """
+    key = sink_key(sink)
+    with in_transaction(server):
+        found = hold_slot(server, incarnation, key, _SLOT)
+        if found is None:  # an earlier version claimed the sink last: the next claim begins to count
+            return
+        shown = tables.shown(server, committed)
+        if found < known or any(each.transaction not in shown for each in committed):
+            raise SetBackError.of(sink, min(found, checkpoint_id - 1), checkpoint_id)
+        if found < checkpoint_id:
+            move_slot(server, incarnation, key, _SLOT, checkpoint_id)
 
 
 class TwoPhaseCommitter:
@@ -30,7 +72,7 @@ class TwoPhaseCommitter:
         """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
         self.name = name
         self._where = where
-        self._kept = Kept(f"sink {name} at {where}", connect)
+        self._kept = ReconnectingConnection(f"sink {name} at {where}", connect)
         self._pipeline = pipeline
         self._sink = sink_key(name)
 
@@ -38,7 +80,6 @@ class TwoPhaseCommitter:
         return f"TwoPhaseCommitter({self.name!r}, {self._where})"
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """See Committer."""
         with self._kept.use("comparing with head") as server:
             tables.ensure(server, permits.TABLES, self._where)
             claim = claims.read_claim(server, self._pipeline, self.name)
@@ -61,12 +102,11 @@ class TwoPhaseCommitter:
                 permits.check_nothing_undecided(server, self._pipeline, self.name, incarnation, epoch)
             owner = Owner(incarnation, epoch)
             claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over, counted=counted)
-            counts.begin_count(server, self._pipeline, self.name, owner, begins, counted)
+            _begin_count(server, self._pipeline, self.name, owner, begins, counted)
             older = permits.older_permits(server, self._pipeline, self.name, incarnation, epoch)
             permits.evict(server, self.name, incarnation, older)
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
-        """See Committer."""
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id}") as server:
             permits.insert_permit(server, self._pipeline, self.name, scope, counted)
 
@@ -78,14 +118,13 @@ class TwoPhaseCommitter:
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
-        """See Committer."""
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
             asked, said = _with_rows(committables), set[TransactionId]()
             for number, each in enumerate(asked):
                 if self._commit(each):
                     said.add(each.transaction)
                 if number == 0 and len(asked) > 1:
-                    faults.point("between-commits", checkpoint_id)
+                    faults.point("between-commits", checkpoint_id, each.transaction.sink)
             unknown = [each.transaction for each in asked if each.transaction not in said]
             found = self._look_up([*unknown, *self._kept.open().unseen(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
@@ -93,13 +132,11 @@ class TwoPhaseCommitter:
     def count(
         self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
     ) -> None:
-        """See Committer."""
         with self._kept.use(f"counting checkpoint {checkpoint_id}") as server:
             before = checkpoint_id - 1 if known is None else known
-            counts.count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
+            _count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """See Committer."""
         with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
             asked = _with_rows(committables)
             for each in asked:
@@ -121,7 +158,6 @@ class TwoPhaseCommitter:
             return [*ours, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
-        """See Committer."""
         transactions = [each.transaction for each in prepared if each.transaction is not None]
         with self._kept.use(f"rolling back {len(transactions)} transactions") as server:
             undoing.roll_back(server, self.name, transactions)
@@ -135,14 +171,12 @@ class TwoPhaseCommitter:
             permits.evict(server, self.name, scope.incarnation, tries)
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
-        """See Committer."""
         with self._kept.use(f"going on from checkpoint {checkpoint_id}") as server, in_transaction(server):
             claims.hold_claim(server, self._pipeline, self.name, Owner(incarnation, epoch))
             check_count(server, incarnation, self.name, counted)
             raise_slots(server, incarnation, self._sink, checkpoint_id)
 
     def prune(self, incarnation: str, below: int) -> None:
-        """See Committer."""
         with self._kept.use(f"pruning witnesses below checkpoint {below}") as server:
             tables.prune_witnesses(server, incarnation, self._sink, below)
 

@@ -9,8 +9,6 @@ incarnation nobody here knows what is decided, and it is left alone.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Final
 
 from sqlalchemy import BigInteger, Integer
@@ -21,10 +19,16 @@ from connectors.sql.slots import SLOT
 from connectors.sql.statements import Connected, StatementError, in_transaction
 from connectors.sql.two_phase import undoing
 from connectors.sql.two_phase.server import Server, listed
-from twophase.errors import IdentityError, SetBackError, SinkUnavailableError
+from eos.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
+from twophase.retry import retrying
 
 _EVICTION_S: Final = 30.0
+
+
+class _StillHeldError(SinkUnavailableError):
+    """A writer uses a permit that is being deleted."""
+
 
 PERMIT: Final = tables.table(
     "eos_permit",
@@ -125,12 +129,17 @@ def evict(server: Server, sink: str, incarnation: str, scopes: list[Scope]) -> N
     this pipeline does not read (IdentityError). Its open branches are ended; nobody has acknowledged them.
     Blocks for half a minute at most, then raises SinkUnavailableError: the call is made again. Raises StatementError.
     """
-    deadline = time.monotonic() + _EVICTION_S
-    for scope in scopes:
-        _until_done(deadline, sink, scope, lambda scope=scope: _evict(server, sink, incarnation, scope))  # type: ignore[misc]
+    left = list(scopes)
+
+    def attempt() -> None:
+        while left:
+            _evict(server, sink, incarnation, left[0])
+            del left[0]
+
+    retrying(_StillHeldError, deadline_s=_EVICTION_S, wait_s=0.02)(attempt)
 
 
-def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
+def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> None:
     left = _prepared_under(server, sink, scope)
     if left and scope.incarnation != incarnation:
         raise _undecided(sink, left)
@@ -141,25 +150,22 @@ def _evict(server: Server, sink: str, incarnation: str, scope: Scope) -> bool:
         if not error.lock_wait:
             raise
         server.end(holders(scope, sink_key(sink)))
-        return False
-    return not (held or _prepared_under(server, sink, scope))  # MariaDB: prepared while the DELETE waited
+        raise _still_held(sink, scope) from error
+    if held or _prepared_under(server, sink, scope):  # MariaDB: prepared while the DELETE waited
+        raise _still_held(sink, scope)
 
 
-def _until_done(deadline: float, sink: str, scope: Scope, attempt: Callable[[], bool]) -> None:
-    while not attempt():
-        if time.monotonic() > deadline:
-            message = f"sink {sink}: a writer of {scope} still holds its permit after {_EVICTION_S:g} s"
-            remedy = "end its connection: SHOW PROCESSLIST lists it under the pipeline's user"
-            raise SinkUnavailableError(message, remedy=remedy)
-        time.sleep(0.02)
+def _still_held(sink: str, scope: Scope) -> _StillHeldError:
+    message = f"sink {sink}: a writer of {scope} still holds its permit after {_EVICTION_S:g} s"
+    return _StillHeldError(message, remedy="end its connection: SHOW PROCESSLIST lists it under the pipeline's user")
 
 
 def _undecided(sink: str, left: list[TransactionId]) -> IdentityError:
     named = ", ".join(str(each) for each in left)
-    message = f"sink {sink}: another life of this pipeline left {len(left)} transactions prepared: {named}"
+    message = f"sink {sink}: another incarnation of this pipeline left {len(left)} transactions prepared: {named}"
     remedy = (
-        "start that copy once, from its own checkpoint location, so that it ends them; or, if its location is lost, "
-        "end each by `eos transactions commit --force` or `rollback --force`; what was decided only that one knows"
+        "start that copy once from its own checkpoint location, which resolves them; or, if its location is lost, "
+        "resolve each with `eos transactions commit --force` or `rollback --force`; only that copy knows the decisions"
     )
     return IdentityError(message, remedy=remedy)
 

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
 from connectors.sql import tables
 from connectors.sql.statements import StatementError
 from connectors.sql.two_phase.server import Server, listed
-from twophase.errors import IdentityError, SinkUnavailableError
+from eos.errors import IdentityError, SinkUnavailableError
 from twophase.ids import TransactionId
+from twophase.retry import retrying
 
 _PATIENCE_S: Final = 30.0
+
+
+class _StillPreparedError(SinkUnavailableError):
+    """A transaction is prepared although it was rolled back."""
 
 
 def roll_back(server: Server, sink: str, transactions: Sequence[TransactionId]) -> None:
     """Roll back each of them; returns when they are gone. Raises StatementError, and IdentityError for one that is
     committed. Blocks for half a minute at most, then raises SinkUnavailableError."""
-    deadline, left = time.monotonic() + _PATIENCE_S, transactions
-    while left:
+    left = transactions
+
+    def attempt() -> None:
+        nonlocal left
         left = roll_back_once(server, sink, left)
-        if left and time.monotonic() > deadline:
-            message = f"sink {sink}: {left[0]} is still prepared {_PATIENCE_S:g} s after the first rollback"
-            raise SinkUnavailableError(message, remedy="its connection may still be open: SHOW PROCESSLIST")
         if left:
-            time.sleep(0.05)
+            message = f"sink {sink}: {left[0]} is still prepared {_PATIENCE_S:g} s after the first rollback"
+            raise _StillPreparedError(message, remedy="its connection may still be open: SHOW PROCESSLIST")
+
+    retrying(_StillPreparedError, deadline_s=_PATIENCE_S, wait_s=0.05)(attempt)
 
 
 def roll_back_once(server: Server, sink: str, transactions: Sequence[TransactionId]) -> list[TransactionId]:
@@ -52,8 +58,8 @@ def _is_held(server: Server, sink: str, transaction: TransactionId, *, known: bo
         server.remind(transaction)
         return True
     if stands and not known:  # one that was known is gone: beside the witness it was a mere reminder (H24)
-        message = f"sink {sink}: {transaction} is committed, so that it cannot be rolled back"
+        message = f"sink {sink}: {transaction} is committed, so it cannot be rolled back"
         raise IdentityError(
-            message, remedy="somebody committed it by hand, or head was set back; restore head from a backup"
+            message, remedy="it was committed by hand, or head was set back; restore head from a backup"
         )
     return False

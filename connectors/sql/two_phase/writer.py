@@ -7,10 +7,10 @@ from typing import Final, Self
 
 from connectors.sql import tables
 from connectors.sql.bulk_writer import BulkWriter, S
-from connectors.sql.statements import StatementError, translated
+from connectors.sql.statements import StatementError, translate_errors
 from connectors.sql.two_phase import permits
+from eos.errors import IdentityError, PermitRevokedError
 from twophase import faults
-from twophase.errors import IdentityError, PermitRevokedError
 from twophase.ids import TransactionId
 from twophase.values import Committable, origin
 
@@ -42,7 +42,7 @@ class TwoPhaseWriter(BulkWriter[S]):
         session = self._session
         if session is None:
             return Committable(self._transaction, rows=0, data={tables.EMPTY: "1"})
-        with translated(f"{self._where}, preparing"), self._bad_rows_named():
+        with translate_errors(f"{self._where}, preparing"), self._bad_rows_named():
             self._sender.wait()
             tables.insert_witness(session, self._transaction, self._rows)
             if self._lost is not None:
@@ -52,7 +52,7 @@ class TwoPhaseWriter(BulkWriter[S]):
             self._give_back(_KEPT_S)
         else:
             self._disconnect()
-        faults.point("prepared", self._transaction.scope.checkpoint_id)
+        faults.point("prepared", self._transaction.scope.checkpoint_id, self._transaction.sink)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes)
 
     def _begin(self, session: S) -> None:
@@ -74,4 +74,4 @@ class TwoPhaseWriter(BulkWriter[S]):
             if not error.duplicate_key:
                 raise
             message = f"{self._where}: {lost} was taken for lost, and its rows stand in the table"
-            raise IdentityError(message, remedy="run `eos repair` again, which asks anew what is lost") from error
+            raise IdentityError(message, remedy="run `eos repair` again: it checks again what is lost") from error

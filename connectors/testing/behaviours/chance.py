@@ -14,7 +14,7 @@ from twophase.ids import Scope
 
 
 class Chance:
-    """See the module."""
+    """Behaviours under random faults."""
 
     events: ClassVar[int] = 30
     """How many come by chance, one after another; fewer for a service that takes its time to start."""

@@ -12,12 +12,12 @@ import pytest
 from connectors.api.contracts import Sink
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import rows
-from twophase.errors import IdentityError
+from eos.errors import IdentityError
 from twophase.values import CommitOutcome, Committable
 
 
 class Committing:
-    """See the module."""
+    """Behaviours of commits."""
 
     def test_rows_are_seen_with_the_commit_and_not_before(self, life: Life) -> None:
         scope = life.permit(0)

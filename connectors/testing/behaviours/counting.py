@@ -10,12 +10,12 @@ import pytest
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.target import Target
-from twophase.errors import ConnectorError, PermitRevokedError, SetBackError
+from eos.errors import ConnectorError, PermitRevokedError, SetBackError
 from twophase.ids import Scope
 
 
 class Counting:
-    """See the module."""
+    """Behaviours of the count of committed checkpoints."""
 
     def test_h26_a_sink_counts_what_it_shows(self, target: Target) -> None:
         life = Life(target)

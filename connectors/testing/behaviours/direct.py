@@ -12,7 +12,7 @@ from twophase.ids import Scope, TransactionId, sink_key
 
 
 class Direct:
-    """See the module."""
+    """Behaviours of at-least-once writers."""
 
     def test_rows_of_an_at_least_once_run_are_seen_at_once(self, life: Life) -> None:
         _skip_where_rows_are_merged(life)

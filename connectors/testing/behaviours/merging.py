@@ -9,11 +9,11 @@ import pytest
 
 from connectors.testing.life import ALREADY, Life
 from connectors.testing.rows import AT_ONCE, MANY, SCHEMA, Change, numbered, rows
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 
 class Merging:
-    """See the module."""
+    """Behaviours of merged rows."""
 
     def test_the_greatest_offset_wins_whichever_comes_first(self, life: Life) -> None:
         old, new, between = Change(1, "old", 10), Change(1, "new", 30), Change(1, "between", 20)

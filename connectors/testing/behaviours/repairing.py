@@ -6,12 +6,12 @@ from collections import Counter
 
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import rows
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.values import CommitOutcome
 
 
 class Repairing:
-    """See the module."""
+    """Behaviours of repairs."""
 
     def test_what_is_lost_is_written_again_once(self, life: Life) -> None:
         """R7: two tasks are decided, and what one of them has prepared is ended by hand."""

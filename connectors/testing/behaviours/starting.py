@@ -10,12 +10,12 @@ import pytest
 from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import rows
 from connectors.testing.target import Target
-from twophase.errors import ConnectorError, FencedError, IdentityError
+from eos.errors import ConnectorError, FencedError, IdentityError
 from twophase.ids import Scope
 
 
 class Starting:
-    """See the module."""
+    """Behaviours of starts."""
 
     late_writers: ClassVar[bool] = False
     """Whether a claim cannot end a writer that lives on. What that one prepares is decided by nobody, keeps nothing

@@ -11,14 +11,14 @@ import pytest
 from connectors.testing.held import Gate, held_committer, log_of
 from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import Row, rows
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 
 _OLD: Row = (7, "old")
 _NEW: Row = (7, "new")
 
 
 class TakingOver:
-    """See the module."""
+    """Behaviours of a take-over by another incarnation."""
 
     claims_wait: ClassVar[bool] = True
     """Whether a claim waits for an applier that is not frozen; else the claim ends its transaction at once."""

@@ -10,7 +10,7 @@ from connectors.testing.target import schema_for
 
 
 class Writing:
-    """See the module."""
+    """Behaviours of two-phase writers."""
 
     def test_columns_are_foreseen_as_they_are_found(self, life: Life) -> None:
         assert life.target.sink(life.name).foresee(schema_for(life.target)) == life.sink.columns

@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from eos.errors import HistoryError
 from spark_jobs.observe.history.model import PHASES
-from twophase.errors import HistoryError
 
 NAME: Final = "history.sqlite"
 """Below `checkpoint.location`."""

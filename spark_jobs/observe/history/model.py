@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final, Literal
 
-from twophase.errors import ConnectorError, FencedError
+from eos.bounded import shorten
+from eos.errors import ConnectorError, FencedError
 from twophase.news import SinkAway, SinkJoined
 from twophase.requests import Answer, Request
 from twophase.values import CheckpointRecord, OffsetRange
-from wal.bounded import bounded
 
 Ending = Literal["stopped", "caught up", "failed"]
 
@@ -272,7 +272,7 @@ def of_absence(news: SinkAway | SinkJoined, at: float) -> Event:
 def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -> Event:
     """What ended an epoch, or a run."""
     kind: EventKind = "fenced" if isinstance(error, FencedError) else "failure"
-    message = error.message if isinstance(error, ConnectorError) else bounded(str(error))
+    message = error.message if isinstance(error, ConnectorError) else shorten(str(error))
     return Event(at, kind, message, type(error).__name__, getattr(error, "remedy", ""), checkpoint_id)
 
 

@@ -57,11 +57,9 @@ class Recorder(Listener):
         self._filing.add(entries.RunEnded(self._run_id, at, how))
 
     def state(self, text: str) -> None:
-        """See Listener."""
         self.happened(Event(time.time(), "state", text))
 
     def happened(self, event: Event) -> None:
-        """See Listener."""
         if event.error:
             self._told = event.error, event.message
         message, remedy = self._text(event.message), self._text(event.remedy)
@@ -77,7 +75,6 @@ class Recorder(Listener):
             self._filing.add(entries.Committed(head.incarnation, head.committed, None))
 
     def news(self, news: News) -> None:
-        """See Listener."""
         now = time.time()
         match news:
             case Decided(record):
@@ -95,7 +92,6 @@ class Recorder(Listener):
                 self._filing.add(entries.Committed(incarnation, checkpoint_id, now))
 
     def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener."""
         record, scope = report.record, report.record.scope
         if report.replayed:
             self._filing.add(entries.Replayed(scope.incarnation, scope.checkpoint_id))
@@ -109,7 +105,6 @@ class Recorder(Listener):
         self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped))
 
     def planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """See Listener."""
         self._filing.add(entries.Planned(self._incarnation, checkpoint_id, plan_s))
 
     def _complete(self, record: CheckpointRecord, session: str) -> None:

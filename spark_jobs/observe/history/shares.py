@@ -12,7 +12,7 @@ _SUMS = "sink, COUNT(*), SUM(rows), SUM(bytes), MAX(committed_at)"
 
 @dataclass(frozen=True, slots=True)
 class SinkShare:
-    """Of some checkpoints."""
+    """Rows and durations of a sink in some checkpoints."""
 
     sink: str
     checkpoints: int

@@ -36,7 +36,7 @@ _DURATION = "committed_at - started_at + COALESCE(plan_s, 0)"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Of one pipeline."""
+    """The history of one pipeline."""
 
     path: Path
 

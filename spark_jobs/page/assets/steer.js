@@ -41,7 +41,7 @@ async function follow(key, asked, note, kind) {
     await new Promise((done) => setTimeout(done, FOLLOW_MS));
     state = await get(`pipelines/${key}/requests/${asked.id}`);
   }
-  const words = { done: state.message || "done", refused: state.message, expired: "nobody has answered" }[state.state];
+  const words = { done: state.message || "done", refused: state.message, expired: "no answer" }[state.state];
   change(note, `${kind}: ${words}`, state.state !== "done");
 }
 

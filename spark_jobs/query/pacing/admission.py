@@ -51,7 +51,7 @@ class FixedAdmission:
     max_records: int | None
 
     def observe(self, records: int, duration_s: float) -> None:
-        """See Admission."""
+        """Do nothing: the number is fixed."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class AdaptiveAdmission:
     """`max_records_per_checkpoint: auto`: a checkpoint under backlog takes about `target_s`.
 
     The number goes half the way that is missing, in the scale of its logarithm. More would overshoot where sinks commit
-    behind (`max_concurrent`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
+    behind (`max_backlog`), since a duration is then that of the checkpoint before; this comes to rest in both cases,
     and one checkpoint that was slow by chance is made up for in a few.
 
     What a checkpoint takes however small it is bounds what smaller ones can help: where that is above half of the
@@ -76,7 +76,6 @@ class AdaptiveAdmission:
 
     @property
     def max_records(self) -> int:
-        """See Admission."""
         return max(self.records // _PROBE, 1) if self._is_probe_due else self.records
 
     @property
@@ -93,7 +92,6 @@ class AdaptiveAdmission:
         return _PROBE * records <= 2 * self.records and self.records <= 2 * _PROBE * records
 
     def observe(self, records: int, duration_s: float) -> None:
-        """See Admission."""
         if records <= 0 or duration_s <= 0:
             return  # time has passed in the query, and nothing came
         was_probe = self._is_probe_due

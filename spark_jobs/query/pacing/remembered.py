@@ -37,11 +37,9 @@ class RememberedAdmission:
 
     @property
     def max_records(self) -> int | None:
-        """See Admission."""
         return self.adaptive.max_records
 
     def observe(self, records: int, duration_s: float) -> None:
-        """See Admission."""
         before = self.adaptive.records
         self.adaptive.observe(records, duration_s)
         if self.adaptive.records == before:

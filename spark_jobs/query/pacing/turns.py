@@ -58,7 +58,6 @@ class AlwaysDue:
     max_records: int | None = None
 
     def next(self) -> Turn | None:
-        """See Turns."""
         return Turn(self.max_records)
 
     def tell(self, poll: Poll) -> None:
@@ -83,7 +82,6 @@ class PacedTurns:
     _since_s: float = field(default=0.0, init=False)  # nothing has begun since then
 
     def next(self) -> Turn | None:
-        """See Turns."""
         parent, seen = os.getppid(), None
         look_at_s = 0.0
         while (pace := self._pace(parent)) is not None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connectors.formats.ddl import parse_ddl
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 TYPES = {
     "BOOLEAN": pa.bool_(),

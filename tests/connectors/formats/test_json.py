@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from connectors.api.format import Decoded
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
+from eos.errors import SpecError
 from tests.json_oracle import BAD, expected
-from twophase.errors import SpecError
 
 SCHEMA = parse_ddl(
     "i BIGINT, t TINYINT, s STRING, ok BOOLEAN, f FLOAT, x DOUBLE, m DECIMAL(10,2), w DECIMAL(38,20), ts TIMESTAMP, "

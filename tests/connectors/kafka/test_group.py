@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError
 from connectors.kafka import group
 from connectors.kafka.client import Client
 from connectors.kafka.settings import Connection
-from twophase.errors import SourceError
+from eos.errors import SourceError
 
 POSITIONS = {"orders/0": 10, "orders/1": 20}
 MOVING = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.kafka.handshake import look
+from connectors.kafka.handshake import diagnose_tls
 from connectors.kafka.settings import Connection
 
 _AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends RST
@@ -39,9 +39,9 @@ def resetting() -> Iterator[int]:
 def test_what_is_no_address_explains_nothing(servers: str, protocol: str) -> None:
     """The client says what is wrong with it, also with one that a broker has given out."""
     properties = (("security.protocol", protocol),)
-    assert look(Connection(servers, "group", properties=properties)) is None
+    assert diagnose_tls(Connection(servers, "group", properties=properties)) is None
     told = f"ssl://{'x' * 64}:9093/1: SSL handshake failed"
-    assert look(Connection("localhost:1", "group", properties=properties), told) is None
+    assert diagnose_tls(Connection("localhost:1", "group", properties=properties), told) is None
 
 
 def test_a_connection_that_is_reset_before_the_handshake_says_nothing_of_tls(
@@ -56,4 +56,4 @@ def test_a_connection_that_is_reset_before_the_handshake_says_nothing_of_tls(
         return made
 
     monkeypatch.setattr(socket, "create_connection", connect_and_be_reset)
-    assert look(Connection(f"127.0.0.1:{resetting}", "group")) is None
+    assert diagnose_tls(Connection(f"127.0.0.1:{resetting}", "group")) is None

@@ -15,10 +15,10 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
+from eos.errors import ConnectorError
 from integration_tests.services.certificates import Authority
 from integration_tests.services.tokens import CLIENT_SECRET, Signer, TokenServer
 from tests.played.kafka_impostor import Heard, impostor
-from twophase.errors import ConnectorError
 from twophase.values import StartingPoint
 
 PASSWORD: Final = "sesame-7-street"

@@ -15,8 +15,8 @@ from connectors.kafka.sink.markers import Claim, Marker
 from connectors.kafka.sink.place import Place
 from connectors.log.ledger import Share
 from connectors.owner import Owner
+from eos.errors import IdentityError, SinkUnavailableError
 from tests.twophase_values import INCARNATION, committable, scope
-from twophase.errors import IdentityError, SinkUnavailableError
 from twophase.values import CommitOutcome
 from wal.local import LocalStorage
 

@@ -11,7 +11,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.messages import Messages
 from connectors.kafka.sink.target import Facts, Topics
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _WHOLE = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)
 _TYPES = [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.timestamp("ms", "UTC")]

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from connectors.dead_letters import headers_text
+from connectors.dead_letters import encode_headers
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.messages import Messages, parts, sender
 from connectors.kafka.sink.target import Facts, Topics
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 FACTS = Facts(partitions=3, max_bytes=10_000, replication=1, before_ms=3_600_000, after_ms=3_600_000)
 NOW = datetime.now(UTC).replace(microsecond=123_000)
@@ -108,7 +108,7 @@ def test_everything_of_a_message_is_of_its_own_row() -> None:
 
 
 def test_headers_that_a_record_had_come_before_ours() -> None:
-    carried = headers_text([("a", b"\xff"), ("a", None)])
+    carried = encode_headers([("a", b"\xff"), ("a", None)])
     layout = Layout("t", format="raw", headers={"ours": "h"}, carried="c")
     found = sent(layout, value=pa.array([b"1", b"2"]), h=pa.array(["x", None]), c=pa.array([carried, None]))
     assert [each["headers"] for each in found] == [[("a", b"\xff"), ("a", None), ("ours", b"x")], []]

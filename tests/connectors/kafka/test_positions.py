@@ -15,7 +15,7 @@ from connectors.kafka import positions
 from connectors.kafka.client import Client
 from connectors.kafka.positions import at_time, earliest, latest, latest_and_withheld
 from connectors.kafka.settings import Connection
-from twophase.errors import SourceError
+from eos.errors import SourceError
 
 SPLITS = ("t/0", "t/1")
 STABLE, THERE, FIRST = {"t/0": 8, "t/1": 20}, {"t/0": 10, "t/1": 20}, {"t/0": 2, "t/1": 0}

@@ -15,7 +15,7 @@ from connectors.kafka import ranges
 from connectors.kafka.client import Client
 from connectors.kafka.ranges import messages
 from connectors.kafka.settings import Connection
-from twophase.errors import OffsetOutOfRangeError, SourceError
+from eos.errors import OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
 

@@ -14,7 +14,7 @@ from connectors.formats.plain import StringFormat
 from connectors.kafka import bad_records, reader
 from connectors.kafka.columns import METADATA
 from connectors.kafka.reader import OnBadRecord
-from twophase.errors import BadRecordError
+from eos.errors import BadRecordError
 
 BAD = b"\xff"
 FORMAT = StringFormat()

@@ -20,7 +20,7 @@ from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.splits import parse_split, split_name
 from connectors.log.place import LogPlace
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 SECRET = "s3cret-value"
 

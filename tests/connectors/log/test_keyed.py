@@ -16,7 +16,7 @@ from connectors.log.segments import segment_of
 from connectors.registry import build_sink
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.sql.sqlite.sink import SqliteSink
-from twophase.errors import BadRowError, IncomparableRowsError, TargetError
+from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from wal.segment import read_segment
 

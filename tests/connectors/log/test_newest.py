@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.log import newest
 from connectors.log.newest import Newest, Order
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 _ROWS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["a", "b", "ü"]), st.integers(0, 20), st.booleans()), max_size=60

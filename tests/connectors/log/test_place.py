@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.log.place import LogPlace, Sight
-from twophase.errors import TargetError
+from eos.errors import TargetError
 from wal.address import ObjectAddress
 
 

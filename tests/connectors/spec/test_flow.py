@@ -9,7 +9,7 @@ import pytest
 from connectors.spec import load_spec
 from connectors.spec.flow import behind, trunk_of
 from connectors.spec.table_names import names_in
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 _JOINED = {"orders": [], "users": [], "joined": ["orders", "users"], "big": ["joined"], "small": ["joined"]}
 

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from connectors.spec import Spec, load_spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 SEED: dict[str, Any] = {
     "version": 1,
     "pipeline": "orders",
-    "checkpoint": {"location": "./state", "head": None, "interval": "2s", "retained": 10, "max_concurrent": 1},
+    "checkpoint": {"location": "./state", "head": None, "interval": "2s", "retained": 10, "min_pause": "0s"},
     "restart": {"strategy": "exponential-delay", "initial_delay": "1s", "multiplier": 2, "jitter": 0.1},
     "spark": {"master": "local[2]", "conf": {"spark.a": 1, "spark.b": True}},
     "sources": [

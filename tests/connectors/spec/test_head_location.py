@@ -10,7 +10,7 @@ import pytest
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from twophase.errors import SpecError
+from eos.errors import SpecError
 from wal import filesystem
 
 

@@ -11,9 +11,9 @@ from connectors.log.place import LogPlace
 from connectors.registry import build_sink
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.sql.sqlite.sink import SqliteSink
+from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import digest_of
 from spark_jobs.session.master import check_sinks
-from twophase.errors import SpecError
 from wal.address import ObjectAddress
 
 SECRET = "bucket-secret-9"

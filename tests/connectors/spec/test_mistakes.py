@@ -86,8 +86,20 @@ SINGLE = [
     ("interval: 2s", "retained: 1.5", 4, "checkpoint.retained", "wrong type: 1.5 (a number)"),
     ("interval: 2s", "mode: exactly-onc", 4, "checkpoint.mode", "did you mean 'exactly-once'?"),
     ("interval: 2s", "min_pause: 1", 4, "checkpoint.min_pause", "1 has no unit; did you mean '1s'?"),
-    ("interval: 2s", "max_concurrent: 0", 4, "checkpoint.max_concurrent", "too small: 0; allowed: at least 1"),
-    ("interval: 2s", "tolerable_failures: -1", 4, "checkpoint.tolerable_failures", "too small: -1"),
+    (
+        "interval: 2s",
+        "max_concurrent: 2",
+        4,
+        "checkpoint.max_concurrent",
+        "the key 'max_concurrent' was removed: write `max_backlog: {checkpoints: N}` at each sink, with N = max_con",
+    ),
+    (
+        "interval: 2s",
+        "tolerable_failures: 0",
+        4,
+        "checkpoint.tolerable_failures",
+        "the key 'tolerable_failures' was removed: a failed checkpoint is run again as `restart` says",
+    ),
     (
         "interval: 2s",
         "max_records_per_checkpoint: automatic",

@@ -131,7 +131,7 @@ def test_protocols(tmp_path: Path, security: str, protocol: str) -> None:
 @pytest.mark.parametrize(
     ("security", "found"),
     [
-        ("security: {encrypt: false}", "nothing is encrypted, and nobody proves who he is"),
+        ("security: {encrypt: false}", "nothing is encrypted, and no side proves its identity"),
         (f"security: {{encrypt: false, tls: {{ca: x}}, {_SCRAM}}}", "tls where nothing is encrypted"),
         ("security: {encrypt: false, sasl: {mechanism: PLAIN, username: u, password: hunter22}}", "in plain text"),
         (

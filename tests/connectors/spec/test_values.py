@@ -22,8 +22,6 @@ checkpoint:
   mode: exactly-once                 # at-least-once writes at once and skips the wait
   timeout: 10min
   min_pause: 0s
-  max_concurrent: 1
-  tolerable_failures: 0
   retained: 10
 restart: {strategy: exponential-delay, initial_delay: 1s, max_delay: 1min, multiplier: 2, jitter: 0.1, reset_after: 1h}
 sources:

@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from connectors.spec import SpecMistakesError, load_spec
+from eos.errors import SpecError
 from tests.connectors.spec.entries import kafka_source
-from twophase.errors import SpecError
 
 _STRUCTURE = [
     "\n",

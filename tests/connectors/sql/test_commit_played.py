@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from eos.errors import PrepareError, SinkUnavailableError
 from tests.played.script import Changed, Cut, Refused
 from tests.played.two_phase import COMMITTING, LISTING, SERVERS, WITNESS, Played, transaction
-from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.values import CommitOutcome, Committable
 
 MINE = transaction()

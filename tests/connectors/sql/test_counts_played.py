@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from eos.errors import FencedError, SetBackError
 from tests.played.script import Changed
 from tests.played.two_phase import OURS, SERVERS, Played, transaction
-from twophase.errors import FencedError, SetBackError
 from twophase.values import Committable
 
 FIRST, SECOND = (Committable(transaction(task), rows=3) for task in range(2))

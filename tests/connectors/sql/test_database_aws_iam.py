@@ -18,12 +18,12 @@ from connectors.spec import SpecMistakesError, load_spec
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
+from eos.errors import HeadAccessError, SinkUnavailableError, TargetError
 from integration_tests.services.aws_identities import REGION, Identity, Program
 from integration_tests.services.certificates import Authority
 from integration_tests.services.rds_tokens import why_refused
 from spark_jobs.cli import run_command_line
 from tests.played.impostor import Heard, impostor
-from twophase.errors import HeadAccessError, SinkUnavailableError, TargetError
 
 _LOGIN = f"login=aws-iam&aws_region={REGION}"
 _KINDS = {

@@ -11,16 +11,16 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.head import SqlHead
 from connectors.sql.kind import kind_of
-from connectors.sql.letters import read_letters
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.engine import Session as PostgresSession
-from connectors.sql.statements import translated
+from connectors.sql.statements import translate_errors
+from eos.errors import HeadAccessError, SpecError, TargetError
 from integration_tests.services.certificates import Authority
 from tests.played.impostor import PASSWORD, Heard, impostor, public_key
-from twophase.errors import HeadAccessError, SpecError, TargetError
 
 SCHEME: Final = {"mysql": "mysql+pymysql", "postgresql": "postgresql+psycopg"}
 REMEDY: Final = {"mysql": "ssl_ca in the url", "postgresql": "sslrootcert in the url"}
@@ -48,14 +48,14 @@ def tls(authority: Authority) -> ssl.SSLContext:
 
 def session(url: str) -> None:
     opened = MySqlSession if url.startswith("mysql") else PostgresSession
-    with translated("connecting"):
+    with translate_errors("connecting"):
         opened(url).close()
 
 
 WAYS: Final[dict[str, Callable[[str], object]]] = {
     "session": session,
     "head": lambda url: SqlHead(url, "orders").read(),
-    "dead letters": lambda url: read_letters(url, "letters", {}),
+    "dead letters": lambda url: read_dead_letters(url, "letters", {}),
 }
 
 

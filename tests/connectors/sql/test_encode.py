@@ -17,7 +17,7 @@ from connectors.formats.json_text import json_text
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 TEXT = st.text(st.sampled_from("\\\t\n\r\0'N") | st.characters(exclude_categories=["Cs"]), max_size=30)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.sql.head import SqlHead
-from twophase.errors import HeadError, HeadFormatError, SpecError
+from eos.errors import HeadError, HeadFormatError, SpecError
 from twophase.head import Versioned
 
 

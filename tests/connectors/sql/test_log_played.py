@@ -18,9 +18,9 @@ from connectors.log.committer import LogCommitter
 from connectors.log.keyed import KeyedForm, Upsert, log_writer
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
-from connectors.sql.log import holder
+from connectors.sql.log import ledger
 from connectors.sql.log.ledger import LogTarget, SqlLedger
-from connectors.sql.log.refusing import LettersTable
+from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.store import MySqlStore
@@ -28,11 +28,11 @@ from connectors.sql.mysql.stored import Stored as MySqlForm
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.stored import Stored as PostgresForm
+from eos.errors import BadRowError, ConnectorError, FencedError, IdentityError, SinkUnavailableError, TargetError
 from tests.played.mysql import MYSQL, mysql
 from tests.played.postgres import postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import OURS, PIPELINE, SINK, THEIRS
-from twophase.errors import BadRowError, ConnectorError, FencedError, IdentityError, SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
 from twophase.values import CommitOutcome, Committable
@@ -284,7 +284,7 @@ def test_a_start_ends_the_applier_that_does_not_let_go(
     world: World, monkeypatch: pytest.MonkeyPatch, starting: bool
 ) -> None:
     """A driver that has the claim does not: two that end one another would both come to nothing."""
-    monkeypatch.setattr(holder, "FROZEN_S", 0.01)
+    monkeypatch.setattr(ledger, "FROZEN_S", 0.01)
     share = world.prepared((1, 10, False), (2, 20, False))
     world.script.on(SLOT, world.lock_wait)
     committer = world.committer()
@@ -412,9 +412,9 @@ def test_a_lock_or_an_outage_makes_no_dead_letter(world: World, said: str) -> No
     share = world.prepared((1, 10, False), (2, 20, False))
     opened: list[str] = []
 
-    def letters() -> LettersTable:
+    def letters() -> DeadLettersTable:
         opened.append("letters")
-        return LettersTable("t", world.form, ("k", "v"))
+        return DeadLettersTable("t", world.form, ("k", "v"))
 
     target = LogTarget(SINK, "t", "here", world.connect, 1, letters=letters, most_letters=100)
     committer = LogCommitter(SINK, SqlLedger(target, PIPELINE), world.place.open())

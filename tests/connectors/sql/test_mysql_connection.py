@@ -9,7 +9,7 @@ import pytest
 
 from connectors.sql.mysql.address import connect_arguments
 from connectors.sql.mysql.local_infile import LoadingConnection
-from twophase.errors import SpecError
+from eos.errors import SpecError
 
 
 def tls_context(url: str) -> ssl.SSLContext:

@@ -19,14 +19,21 @@ from connectors.sql.postgres import encode as postgres
 from connectors.sql.postgres import fit as postgres_fit
 from connectors.sql.sqlite.columns import Binding, Form
 from connectors.sql.sqlite.values import Stored
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
+WIDE = 8981674328653005637  # no double has this value
 NESTED = pa.struct(
     [
         ("map", pa.map_(pa.string(), pa.decimal128(6, 2))),
         ("long", pa.decimal128(38, 4)),
         ("moments", pa.list_(pa.timestamp("us", "UTC"))),
         ("bytes", pa.binary()),
+        ("whole", pa.list_(pa.int64())),
+        ("unsigned", pa.uint64()),
+        ("by_number", pa.map_(pa.int64(), pa.bool_())),
+        ("small", pa.decimal128(15, 10)),
+        ("local", pa.timestamp("us")),
+        ("abroad", pa.timestamp("us", "Asia/Tokyo")),
     ]
 )
 VALUE = {
@@ -34,10 +41,19 @@ VALUE = {
     "long": Decimal("12345678901234567.2500"),
     "moments": [dt.datetime(2026, 2, 28, 23, 59, 59, 123000, dt.UTC), None],
     "bytes": b"\xff\x00",
+    "whole": [WIDE, -WIDE, None],
+    "unsigned": 2**64 - 1,
+    "by_number": [(WIDE, True)],
+    "small": Decimal("0.0000000001"),
+    "local": dt.datetime(2026, 2, 28, 23, 59, 59),
+    "abroad": dt.datetime(2026, 2, 28, 23, 59, 59, tzinfo=dt.UTC),
 }
 TEXT = (
     '{"map":{"a":1.50,"b":null},"long":"12345678901234567.2500",'
-    '"moments":["2026-02-28T23:59:59.123000Z",null],"bytes":"/wA="}'
+    '"moments":["2026-02-28T23:59:59.123000Z",null],"bytes":"/wA=",'
+    '"whole":[8981674328653005637,-8981674328653005637,null],"unsigned":18446744073709551615,'
+    '"by_number":{"8981674328653005637":true},"small":1E-10,'
+    '"local":"2026-02-28T23:59:59.000000","abroad":"2026-02-28T23:59:59.000000Z"}'
 )
 
 

@@ -20,7 +20,7 @@ from connectors.sql.postgres.errors import ServerError as PostgresError
 from connectors.sql.postgres.errors import server_error
 from connectors.sql.tables import ddl
 from connectors.sql.two_phase.permits import TABLES
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     PrepareError,

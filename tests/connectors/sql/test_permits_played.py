@@ -12,6 +12,7 @@ from connectors.sql import claims
 from connectors.sql.claims import appliers, control
 from connectors.sql.two_phase import permits, undoing
 from connectors.sql.two_phase.permits import holders
+from eos.errors import FencedError, IdentityError, SetBackError, SinkUnavailableError
 from tests.played.script import Answer, Refused
 from tests.played.two_phase import (
     CLAIM,
@@ -27,7 +28,6 @@ from tests.played.two_phase import (
     Played,
     transaction,
 )
-from twophase.errors import FencedError, IdentityError, SetBackError, SinkUnavailableError
 from twophase.ids import Scope, sink_key
 from twophase.participants import Prepared
 
@@ -266,7 +266,7 @@ def test_r8_a_rollback_that_is_not_known_is_looked_up(played: Played) -> None:
 def test_r8_a_rollback_of_what_is_committed_is_refused(played: Played) -> None:
     played.script.on(ROLLING_BACK, played.unknown)
     played.script.on(WITNESS, [(1,)])
-    with pytest.raises(IdentityError, match="is committed, so that it cannot be rolled back"):
+    with pytest.raises(IdentityError, match="is committed, so it cannot be rolled back"):
         played.committer.abort([Prepared(MINE, "mine")])
 
 

@@ -13,19 +13,19 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from connectors.sql import direct_writer, pool
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql import bulk_writer, pool
+from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.two_phase import writer as two_phase
 from connectors.sql.two_phase.writer import TwoPhaseWriter
+from eos.errors import BadRowError, PermitRevokedError, SinkUnavailableError
 from tests.played.mysql import MARIADB, MYSQL, mysql
 from tests.played.postgres import _BEGAN, postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import SINK, transaction
-from twophase.errors import BadRowError, PermitRevokedError, SinkUnavailableError
 
 RESETTING: Final = "^DISCARD ALL|^COM_RESET_CONNECTION"
 SETTING: Final = "'lock_timeout'|innodb_lock_wait_timeout"
@@ -260,7 +260,7 @@ def test_a_connection_that_is_idle_for_too_long_is_closed(kind: Kind, monkeypatc
 
 
 def test_a_connection_is_replaced_when_it_is_old(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (two_phase, direct_writer):
+    for module in (two_phase, bulk_writer):
         monkeypatch.setattr(module, "_KEPT_S", 0)
     assert [kind.run(), kind.run()] == [1, 2]
     assert kind.script.statements(RESETTING) == []

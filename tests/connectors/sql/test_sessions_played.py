@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
+from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.head import SqlHead
-from connectors.sql.letters import read_letters
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.errors import ServerError as MySqlError
 from connectors.sql.mysql.store import MySqlStore
@@ -19,11 +19,11 @@ from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.postgres.errors import ServerError as PostgresError
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.statements import StatementError, in_transaction
+from eos.errors import ConnectorError, HeadAccessError, HeadError, HeadUnknownError
 from tests.played.mysql import mysql
 from tests.played.postgres import postgres
 from tests.played.script import Asks, Changed, Cut, Named, Refused, Script
 from tests.played.two_phase import SERVERS, Played
-from twophase.errors import ConnectorError, HeadAccessError, HeadError, HeadUnknownError
 from twophase.head import Versioned
 
 
@@ -60,7 +60,7 @@ def test_a_connection_to_mysql_reads_committed_rows_in_utc(of_mysql: tuple[str, 
 def test_a_server_that_asks_for_a_file_gets_none_at_any_door(of_mysql: tuple[str, Script]) -> None:
     """In answer to any statement, of a sink, of head or of a command; and is told of as a server that fails."""
     url, script = of_mysql
-    read_letters(url, "letters", {})
+    read_dead_letters(url, "letters", {})
     head = SqlHead(url, "orders")
     assert head.read() is None
     with MySqlSession(url) as session:
@@ -71,7 +71,7 @@ def test_a_server_that_asks_for_a_file_gets_none_at_any_door(of_mysql: tuple[str
             session.send("INSERT INTO t VALUES (1)")
     script.on("FROM (letters|eos_head)", Asks("/etc/passwd"))
     with pytest.raises(ConnectorError, match="a local file that this statement does not send"):
-        read_letters(url, "letters", {})
+        read_dead_letters(url, "letters", {})
     with pytest.raises(HeadError):
         head.read()
     assert len(script.files) >= 4
@@ -85,7 +85,7 @@ def test_no_command_of_the_url_has_mysql_read_texts_in_another_character_set(of_
     with MySqlSession(f"{url}?init_command={own}") as session:
         session.driver.reset()
         assert script.statements("^SET NAMES")[-2:] == [own, "SET NAMES utf8mb4"]
-    read_letters(f"{url}?init_command={own}", "letters", {})
+    read_dead_letters(f"{url}?init_command={own}", "letters", {})
     names = script.statements("^SET NAMES")
     assert names.count(own) >= 3
     assert {after for each, after in pairwise([*names, "nothing"]) if each == own} == {"SET NAMES utf8mb4"}
@@ -163,7 +163,7 @@ def test_a_commit_that_postgresql_turns_into_a_rollback_is_an_error(of_postgres:
 @pytest.mark.parametrize("server", [mysql, postgres])
 def test_dead_letters_are_read_in_utc(server: object) -> None:
     with server() as (url, script):  # type: ignore[operator]
-        assert read_letters(url, "letters", {}) == []
+        assert read_dead_letters(url, "letters", {}) == []
         zone, reading = r"^SET time_zone = '\+00:00'|^SET timezone = 'UTC'", "FROM letters"
         assert script.order(zone, reading) == [zone, reading]
 

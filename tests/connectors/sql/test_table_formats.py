@@ -22,7 +22,7 @@ from sqlalchemy import Table
 from connectors import sql
 from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
-from connectors.sql import head, shelf, table_format, tables
+from connectors.sql import head, table_format, tables
 from connectors.sql.head import SqlHead
 from connectors.sql.head_check import check_head
 from connectors.sql.slots import LOG_TABLES, SLOT
@@ -32,11 +32,11 @@ from connectors.sql.table_format import COMMENT, FORMAT, check_formats, creating
 from connectors.sql.two_phase import permits
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from eos.errors import HeadFormatError
 from tests.connectors.sql.sqlite.test_compliance import _SqliteTarget
 from tests.played.two_phase import SERVERS, transaction
 from tests.project.test_golden_names import _DIALECTS
 from tests.twophase.test_codec import GOLDEN
-from twophase.errors import HeadFormatError
 from twophase.head import Versioned
 
 _NEIGHBOURS: Final = {"tables-before": None, "tables": COMMENT, "tables-next": "eos_format 2, least_reader 1"}
@@ -75,7 +75,7 @@ def test_every_table_of_the_product_has_a_format() -> None:
     """Also one that a later version adds: whatever is declared in `connectors.sql`, by one of two functions."""
     for module in walk_packages(sql.__path__, "connectors.sql."):
         import_module(module.name)
-    declared = [*tables._METADATA.sorted_tables, *shelf.METADATA.sorted_tables]
+    declared = [*tables._METADATA.sorted_tables, *head.METADATA.sorted_tables]
     assert set(declared) == {*LOG_TABLES, *permits.TABLES, *head.TABLES}
     assert {each.comment for each in declared} == {COMMENT}
     made: Counter[str] = Counter()
@@ -83,7 +83,7 @@ def test_every_table_of_the_product_has_a_format() -> None:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "MetaData":
                 made[path.name] += 1
-    assert made == {"tables.py": 1, "shelf.py": 1}
+    assert made == {"tables.py": 1, "head.py": 1}
 
 
 @pytest.mark.parametrize("server", _DIALECTS)

@@ -30,7 +30,7 @@ from connectors.sql.postgres.keys import partition_columns
 from connectors.sql.postgres.stored import Stored as PostgresForm
 from connectors.sql.postgres.target import Target, TargetColumn, UniqueIndex
 from connectors.testing.rows import as_spark_has
-from twophase.errors import BadRowError
+from eos.errors import BadRowError
 
 M, P = of_mysql.Form, of_postgres.Form
 TEXT: Final = st.text(

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from connectors.sql.direct_writer import DirectBulkWriter
+from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import ServerError
@@ -19,11 +19,7 @@ from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.two_phase.writer import TwoPhaseWriter
-from tests.played.mysql import MYSQL, mysql
-from tests.played.postgres import postgres
-from tests.played.script import Changed, Cut, Named, Refused, Script
-from tests.played.two_phase import SINK, transaction
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     IdentityError,
     PermitRevokedError,
@@ -31,6 +27,10 @@ from twophase.errors import (
     SinkError,
     SinkUnavailableError,
 )
+from tests.played.mysql import MYSQL, mysql
+from tests.played.postgres import postgres
+from tests.played.script import Changed, Cut, Named, Refused, Script
+from tests.played.two_phase import SINK, transaction
 from twophase.values import Committable
 
 MINE: Final = transaction()

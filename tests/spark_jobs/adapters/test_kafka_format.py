@@ -12,8 +12,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from connectors.api.contracts import Horizon
 from connectors.kafka.source import KafkaSource
 from connectors.kafka.starting import FromTimestamp
+from eos.errors import HeadFormatError, IdentityError, OffsetOutOfRangeError, SpecError
 from spark_jobs.adapters.kafka_format import EosKafka, source_of
-from twophase.errors import HeadFormatError, IdentityError, OffsetOutOfRangeError, SpecError
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.batch.attempts import Tries
 from spark_jobs.batch.sifting_period import SiftingPeriod
-from spark_jobs.batch.tolerance import Tolerance
-from twophase.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 
@@ -18,19 +17,18 @@ def _tries(
     stateful: bool = False,
     letters: int | None = None,
     may_meet: bool = False,
-    tolerable: int = 0,
     period: SiftingPeriod | None = None,
 ) -> Tries:
-    return Tries(checkpoint_id, stateful, letters, may_meet, Tolerance(tolerable), period or SiftingPeriod())
+    return Tries(checkpoint_id, stateful, letters, may_meet, period or SiftingPeriod())
 
 
 @pytest.mark.parametrize("direct", [False, True])
 def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
     tries = _tries(letters=1000)
-    before = tries.sieve
+    before = tries.bisector
     assert before is None
     assert tries.failed(BAD, direct=direct).again
-    assert tries.sieve == 1000
+    assert tries.bisector == 1000
     assert not tries.failed(BAD, direct=direct).again
 
 
@@ -38,7 +36,7 @@ def test_rows_that_are_refused_are_put_aside_once(direct: bool) -> None:
 def test_a_row_that_is_refused_is_an_error_without_dead_letters(stateful: bool) -> None:
     tries = _tries(stateful=stateful)
     assert not tries.failed(BAD, direct=False).again
-    assert (tries.sieve, tries.period.resumes(BAD)) == (None, False)
+    assert (tries.bisector, tries.period.resumes(BAD)) == (None, False)
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -50,7 +48,7 @@ def test_with_state_the_next_query_sifts_its_first_try(direct: bool) -> None:
     assert period.resumes(BAD)
     assert not period.resumes(BAD)
     tries = _tries(letters=1000, stateful=True, period=period)
-    assert tries.sieve == 1000
+    assert tries.bisector == 1000
     assert not tries.failed(BAD, direct=direct).again
     assert not period.resumes(BAD)
 
@@ -59,12 +57,12 @@ def test_after_a_refusal_at_least_once_the_checkpoints_of_a_period_are_sifted_at
     """A second try would repeat what tasks have committed. The period is counted from the newest refused row."""
     period = SiftingPeriod()
     assert _tries(letters=1000, period=period).failed(BAD, direct=True).again
-    assert [_tries(at, letters=1000, period=period).sieve for at in (7, 107, 108)] == [1000, 1000, None]
+    assert [_tries(at, letters=1000, period=period).bisector for at in (7, 107, 108)] == [1000, 1000, None]
     _tries(50, letters=1000, period=period).refused()
-    assert [_tries(at, letters=1000, period=period).sieve for at in (150, 151)] == [1000, None]
+    assert [_tries(at, letters=1000, period=period).bisector for at in (150, 151)] == [1000, None]
     _tries(151, letters=1000, period=period).refused()
-    assert _tries(151, letters=1000, period=period).sieve is None
-    assert _tries(50, period=period).sieve is None
+    assert _tries(151, letters=1000, period=period).bisector is None
+    assert _tries(50, period=period).bisector is None
 
 
 def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted() -> None:
@@ -72,7 +70,7 @@ def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted()
     tries = _tries(letters=1000, period=period)
     assert tries.failed(BAD, direct=False).again
     tries.refused()
-    assert _tries(8, letters=1000, period=period).sieve is None
+    assert _tries(8, letters=1000, period=period).bisector is None
 
 
 def test_equal_rows_are_looked_for_once() -> None:
@@ -98,27 +96,9 @@ def test_no_look_where_equal_rows_meet_anyway_or_are_committed_at_once() -> None
     assert not _tries(may_meet=True).failed(LOCKED, direct=True).again
 
 
-@pytest.mark.parametrize(
-    ("reason", "stateful", "direct", "again"),
-    [(LOST, False, False, True), (LOST, True, False, False), (LOST, False, True, False), (BAD, False, False, False)],
-)
-def test_what_is_tolerated(reason: ConnectorError, stateful: bool, direct: bool, again: bool) -> None:
-    assert _tries(stateful=stateful, tolerable=1).failed(reason, direct=direct).again is again
-
-
-def test_a_pause_comes_before_a_try_that_is_tolerated_and_a_stop_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[bool] = [True, False]  # the second one is ended by a stop
-    monkeypatch.setattr(Tolerance, "pause", lambda self: pauses.pop(0))
-    tries = _tries(letters=1000, tolerable=2)
-    assert tries.begin() is None
-    assert len(pauses) == 2
-    tries.failed(LOST, direct=False)
-    assert tries.begin() is None
-    assert len(pauses) == 1
-    tries.failed(BAD, direct=False)  # is sifted at once
-    assert tries.begin() is None
-    assert len(pauses) == 1
-    tries.failed(LOST, direct=False)
-    stopped = tries.begin()
-    assert stopped is not None
-    assert (stopped.error, stopped.again) == (LOST, False)
+@pytest.mark.parametrize("reason", [LOST, BAD])
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize("direct", [False, True])
+def test_other_failures_end_the_batch(reason: ConnectorError, stateful: bool, direct: bool) -> None:
+    failed = _tries(stateful=stateful).failed(reason, direct=direct)
+    assert (failed.error, failed.again) == (reason, False)

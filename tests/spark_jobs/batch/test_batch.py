@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
-from connectors.dead_letters import refused
-from connectors.sifting import Sieve
+from connectors.dead_letters import encode_refused_row
+from connectors.row_bisector import RowBisector
+from eos.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
 from spark_jobs.batch import batch as module
 from spark_jobs.batch.acks import acknowledgement, left_out
 from spark_jobs.batch.batch import SparkBatch
@@ -25,7 +26,6 @@ from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import COUNTED
 from spark_jobs.session.failures import TOKEN, CarriedError, carried
 from tests.twophase_values import committable, record, scope
-from twophase.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
 from twophase.ids import sink_key
 from twophase.messages import Acknowledged, Failed
 from twophase.values import CheckpointRecord, Committable
@@ -174,8 +174,10 @@ class _Letters:
 def test_dead_letters_are_decided_with_the_rows_of_their_checkpoint(jobs: _Jobs) -> None:
     rows = [committable(SCOPE, task) for task in range(2)]
     letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
-    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
-    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    bisector = RowBisector(
+        10, letters=[encode_refused_row("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")]
+    )
+    jobs.ends = [lambda: _table(*rows, refused=bisector.encode()), lambda: _table(letter)]
     letters = _Letters()
     ended = _batch(jobs, [_branch("warehouse")], letters=letters).run_writers(SCOPE, direct=False)
     assert isinstance(ended, Acknowledged)
@@ -245,8 +247,10 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
     then = scope(7, epoch=0)
     rows = [committable(SCOPE, task) for task in range(2)]
     letter = committable(SCOPE, task=2, sink="dead_letter", rows=1)
-    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
-    jobs.ends = [lambda: _table(*rows, refused=sieve.encoded()), lambda: _table(letter)]
+    bisector = RowBisector(
+        10, letters=[encode_refused_row("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")]
+    )
+    jobs.ends = [lambda: _table(*rows, refused=bisector.encode()), lambda: _table(letter)]
     gone = replace(committable(then, 1), refused=1), committable(then, 2, "dead_letter")
     letters, lost, decided = (
         _Letters(),
@@ -269,14 +273,16 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
         counter = task.writer_of(sink, replace(own, task=9))
         counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
         assert counter.prepare() == Committable(replace(own, task=9), 2)
-    assert (row_task.sieve, letters_task.sieve, row_task.direct, jobs.placed) == (10, None, False, [True])
+    assert (row_task.bisector, letters_task.bisector, row_task.direct, jobs.placed) == (10, None, False, [True])
 
 
 def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs) -> None:
     """Those of rows that are refused now, of bad records, and of rows that were refused in tasks that lost nothing."""
     rows = committable(SCOPE)
-    sieve = Sieve(10, letters=[refused("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")])
-    jobs.ends = [lambda: _table(rows, refused=sieve.encoded())]
+    bisector = RowBisector(
+        10, letters=[encode_refused_row("warehouse", pa.RecordBatch.from_pydict({"n": [1]}), "too large")]
+    )
+    jobs.ends = [lambda: _table(rows, refused=bisector.encode())]
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
     then = scope(7, epoch=0)
     gone = replace(committable(then), refused=1)
@@ -300,7 +306,7 @@ def test_r7_a_checkpoint_of_which_no_row_was_refused_is_written_again_as_it_was(
     ended = batch.write_again(SCOPE, _then(gone), _lost(gone))
     assert isinstance(ended, Acknowledged)
     assert ended.counted == {"dead_letter": 40}
-    assert ([each.sieve for each in jobs.tasks], jobs.placed) == ([None], [False])
+    assert ([each.bisector for each in jobs.tasks], jobs.placed) == ([None], [False])
 
 
 def test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_again(jobs: _Jobs) -> None:
@@ -313,11 +319,11 @@ def test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_a
     (task,) = jobs.tasks
     own = replace(there.transaction, scope=SCOPE)
     writer = task.writer_of(SimpleNamespace(name="warehouse"), own)  # has no `writer`: the sink gets none
-    sieve = Sieve(task.sieve)
-    sieve.write(writer, "warehouse", pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
-    assert [json.loads(each["value"][0].as_py())["n"] for each in sieve.letters] == [1, 2, 3]
-    assert sieve.told("warehouse", writer.prepare()).refused == 3
-    assert (sieve.told("warehouse", writer.prepare()).rows, writer.prepare().transaction) == (0, own)
+    bisector = RowBisector(task.bisector)
+    bisector.write(writer, "warehouse", pa.RecordBatch.from_pydict({"n": [1, 2, 3]}))
+    assert [json.loads(each["value"][0].as_py())["n"] for each in bisector.letters] == [1, 2, 3]
+    assert bisector.count_refused("warehouse", writer.prepare()).refused == 3
+    assert (bisector.count_refused("warehouse", writer.prepare()).rows, writer.prepare().transaction) == (0, own)
 
 
 def test_r7_dead_letters_that_do_not_fit_what_was_counted_are_not_written_again(jobs: _Jobs) -> None:

@@ -13,13 +13,13 @@ import pytest
 
 from connectors.spec import SpecMistakesError, load_spec
 from connectors.spec.settings import CheckpointSettings
+from eos.errors import BadRecordError
 from spark_jobs.batch import dead_letters
 from spark_jobs.batch.acks import acknowledgement, committables, measured, refused, skipped
 from spark_jobs.batch.chaining import Chain, _ChainedTask
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.query.marks import counts_bad
-from twophase.errors import BadRecordError
 from twophase.values import OffsetRange
 
 SPEC = """\

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import SinkUnavailableError
 from spark_jobs.cli import run_command_line
 from spark_jobs.cli.output import Output
-from twophase.errors import SinkUnavailableError
 
 PASSWORD = "correct-horse-battery"
 SPEC = """\

@@ -282,7 +282,7 @@ def test_transactions_are_judged_by_what_was_decided_until_they_were_listed(
         facts = facts_of(capsys, 1, "transactions", command, str(spec), *wrong)
         assert why in facts["error"]["message"]
         assert facts_of(capsys, 2, "transactions", command, str(spec), "--force")["error"]["message"] == (
-            "--force names nothing"
+            "--force needs ids"
         )
     world.check_rows(1)
     assert sorted(facts_of(capsys, 0, "transactions", "commit", str(spec))["committed"]) == sorted(ids)

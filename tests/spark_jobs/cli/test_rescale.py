@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import IdentityError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.run_lock import alone, present
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks
 from tests.project.test_golden_location import LOCATION, SPEC
 from tests.twophase_values import head
-from twophase.errors import IdentityError
 
 
 @pytest.fixture

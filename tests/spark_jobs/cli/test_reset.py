@@ -55,7 +55,7 @@ def test_a_new_life_and_nothing_left_of_the_old_one(spec: Path, capsys: pytest.C
     assert not folder.exists()
     second, first = History.at(state).events(kinds=["reset"])
     assert "it never ran here" in first.message
-    assert f"life {facts['incarnation']} ended at checkpoint -1" in second.message
+    assert f"incarnation {facts['incarnation']} ended at checkpoint -1" in second.message
     assert second.message.endswith(f"{after['incarnation']} begins at starting_offsets")
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import BadRowError
 from spark_jobs.cli import output, run_command_line
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.observe.history.database import NAME
@@ -36,7 +37,6 @@ from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from tests.history_values import PHASES, RUN, writing
 from tests.spark_jobs.cli.test_status import INCARNATION, SPEC, record, store
-from twophase.errors import BadRowError
 
 ROOT = Path(__file__).parents[3]
 NUMBERS = (2, 3, 4)  # that the history has; head has 4 and 5

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import FencedError, PrepareError, SinkUnavailableError
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.filing import Filing
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
@@ -28,7 +29,6 @@ from tests.twophase.test_backlog import SlowSink
 from tests.twophase.test_effects import Batch, MemorySink, Setting, SparkFolder
 from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
-from twophase.errors import FencedError, PrepareError, SinkUnavailableError
 from twophase.ids import Scope
 from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status

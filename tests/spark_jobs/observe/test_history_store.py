@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import HistoryError
 from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
 from spark_jobs.observe.history.model import AbortedTry, Event, Phases, Totals
 from spark_jobs.observe.history.retention import Retention
@@ -20,7 +21,6 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
 from tests.history_values import AT, PHASES, RUN, TASKS, checkpoint, completed, whole, writing
 from tests.twophase_values import INCARNATION, record
-from twophase.errors import HistoryError
 
 ROOT = Path(__file__).parents[3]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import BadRowError
 from spark_jobs.adapters.exactly_once import ExactlyOnce
 from spark_jobs.cli import logs, output
 from spark_jobs.observe.masked_log import MASKING
-from twophase.errors import BadRowError
 
 PASSWORD = "s3cr$t-p4ss"
 SPEC = """\
@@ -124,7 +124,7 @@ def test_no_line_of_an_error_that_a_command_prints_looks_like_one_of_the_log(
     assert f"    {forged}" in lines
     assert "    error: b'" in lines
     begun = [line.partition(":")[0] for line in lines if not line.startswith("  ")]
-    assert set(begun) <= {"error", "RuntimeError", "twophase.errors.BadRowError"}, lines
+    assert set(begun) <= {"error", "RuntimeError", "eos.errors.BadRowError"}, lines
 
 
 def test_a_second_spec_leaves_the_secrets_of_the_first_masked(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

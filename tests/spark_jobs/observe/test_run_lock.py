@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec
+from eos.errors import IdentityError
 from spark_jobs.observe.run_lock import alone, present, running
 from tests.savepoint_files import spec_in
-from twophase.errors import IdentityError
 
 
 @pytest.fixture

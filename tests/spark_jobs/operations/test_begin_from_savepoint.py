@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from eos.errors import ConnectorError, IdentityError, SavepointError
 from spark_jobs.observe.run_lock import present
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, _check, _goes_on, begin
 from spark_jobs.operations.repeated_records import Repeated, SplitAgain
@@ -17,7 +18,6 @@ from spark_jobs.savepoints.changes import Changes
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from twophase.codec import decode_head
-from twophase.errors import ConnectorError, IdentityError, SavepointError
 from twophase.values import SinkState, SparkState
 
 NO_SPARK = cast(SparkSession, None)
@@ -45,7 +45,7 @@ AGAIN = Repeated((SplitAgain("s", "t/0", 600, 700),))
     [
         ({"changes": Changes((), ("state of counted",))}, "non_restored_state", "cannot take over state of counted"),
         ({"foreign": {"out": "z" * 20}}, "take_over", "another"),
-        ({"repeated": Repeated(other_life=True)}, "take_over", "has begun another life since"),
+        ({"repeated": Repeated(other_life=True)}, "take_over", "has begun another incarnation since"),
         ({"repeated": AGAIN}, "duplicates", r"100 records were read after .* t/0\[600, 700\)"),
         ({"repeated": Repeated(beyond={"out": 7})}, "duplicates", "out has checkpoints up to 7"),
     ],

@@ -11,6 +11,7 @@ import pytest
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
 from connectors.testing.files import files_in
+from eos.errors import HeadError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.operations.deletion import UncommittedError, delete
@@ -18,7 +19,6 @@ from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job, World, crashing
 from twophase.driver import Driver
-from twophase.errors import HeadError
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
 

@@ -15,6 +15,7 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
+from eos.errors import IdentityError, SavepointError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.operations import from_savepoint
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, begin
@@ -23,7 +24,6 @@ from spark_jobs.savepoints.plan import Operator, Plan
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from tests.savepoint_files import COUNTED, INCARNATION, NEWEST
-from twophase.errors import IdentityError, SavepointError
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
 

@@ -9,9 +9,9 @@ import pytest
 
 from connectors.kafka.entry import KafkaEntry
 from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
 from spark_jobs.operations import new_start
 from spark_jobs.operations.new_start import parse, resolve
-from twophase.errors import SpecError
 from twophase.head_value import HeadValue
 from twophase.values import StartingPoint
 

@@ -10,10 +10,10 @@ from typing import Any, cast
 import pytest
 
 from connectors.spec import load_spec
+from eos.errors import ConnectorError, IdentityError, ReplayMismatchError
 from spark_jobs.operations import repair
 from spark_jobs.operations.repair import Rerun
 from tests.spark_jobs.cli.test_status import INCARNATION, SPEC, record
-from twophase.errors import ConnectorError, IdentityError, ReplayMismatchError
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
 from twophase.messages import Acknowledged, Failed

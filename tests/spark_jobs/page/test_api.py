@@ -13,6 +13,7 @@ import pytest
 
 from connectors.registry import open_requests
 from connectors.spec import Spec
+from eos.errors import SinkUnavailableError
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import RunEnded
 from spark_jobs.observe.history.model import Ending, Event
@@ -27,7 +28,6 @@ from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
-from twophase.errors import SinkUnavailableError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.in_doubt import Doubt, doubt_of
@@ -235,7 +235,7 @@ def test_sinks_are_asked_what_they_hold_only_now_and_then(client: Client, sinks:
 
 def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> None:
     nobody = client.post("/api/v1/pipelines/orders/checkpoint")
-    assert (nobody.status, nobody.problem) == (409, "nobody runs orders")
+    assert (nobody.status, nobody.problem) == (409, "no process runs orders")
     with present(spec, RUN), open_requests(spec) as channel:
         posted = [
             client.post("/api/v1/pipelines/orders/checkpoint"),

@@ -11,12 +11,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.spec import Spec
+from eos.errors import PrepareError, SinkUnavailableError
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
 from tests.page_history import INCARNATION, RUN, Names, spec_of
-from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.news import Aborted, CommittedUpTo, Decided, SinkAway, SinkCommitted, SinkJoined

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, SqlStep
+from eos.errors import SpecError
 from spark_jobs.query.one_query import FILES, check_query
 from spark_jobs.query.steps import apply_steps
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK
-from twophase.errors import SpecError
 
 SECRET: Final = "what the query must not see"
 HIT: Final = "eos.step.has.run.java"

@@ -15,13 +15,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.spec.settings import CheckpointSettings
+from eos.errors import HeadError
 from spark_jobs.query.pacing.admission import AdaptiveAdmission, FixedAdmission
 from spark_jobs.query.pacing.pace import Pace
 from spark_jobs.query.pacing.pacing import Pacing, paced
 from spark_jobs.query.pacing.remembered import NAME, admission_of
 from spark_jobs.query.pacing.schedule import Schedule
 from spark_jobs.query.pacing.turns import PacedTurns
-from twophase.errors import HeadError
 
 
 def begins(schedule: Schedule, durations_s: list[float], late_s: float = 0.0) -> list[float]:

@@ -10,8 +10,8 @@ import pytest
 from pyspark.errors import AnalysisException
 
 from connectors.spec import PythonStep
+from eos.errors import SpecError
 from spark_jobs.query.python_step import call_step
-from twophase.errors import SpecError
 
 _MODULE = "walk_of_the_tests"
 

@@ -11,12 +11,12 @@ from typing import Any, cast
 import pytest
 
 from connectors.api.contracts import Horizon
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
-from twophase.errors import IdentityError, OffsetOutOfRangeError
 from twophase.values import OffsetRange, StartingPoint
 
 

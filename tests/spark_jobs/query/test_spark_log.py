@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import IdentityError, PlanOverwrittenError
 from spark_jobs.query import spark_log
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog, check_ends, planned
-from twophase.errors import IdentityError, PlanOverwrittenError
 from twophase.values import SparkState
 
 _OFFSETS = (

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
 from spark_jobs.query import spark_log_repair
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.spark_log_repair import mend
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 
 _PLAN = 'v1\n{"conf":{}}\n{"source": "orders", "ends": {"t/0": 7}}'

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from connectors.api.contracts import Horizon
+from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.run.checkpoint_requests import OnDemand
 from tests.twophase_values import record
-from twophase.errors import SourceError
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
 from twophase.values import StartingPoint

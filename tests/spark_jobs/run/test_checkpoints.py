@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from eos.errors import PlanOverwrittenError
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.query.spark_log import LocalSparkLog, _java_hash
 from spark_jobs.run.checkpoints import Checkpoints
@@ -15,7 +16,6 @@ from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-from twophase.errors import PlanOverwrittenError
 from twophase.values import OffsetRange
 
 _BEGAN = '"began":{"positions":{"orders/0":0},"identities":{}}'

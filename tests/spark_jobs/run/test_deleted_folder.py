@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
@@ -16,7 +17,6 @@ from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
-from twophase.errors import FencedError, IdentityError
 
 _ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
 

@@ -24,12 +24,12 @@ from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres import target as postgres
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
+from eos.errors import FencedError, HeadFormatError, SinkUnavailableError
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks, Opening
 from tests.twophase.test_effects import MemorySink, Setting
 from tests.twophase_values import INCARNATION
 from twophase.backlog import Limit
 from twophase.driver import Driver
-from twophase.errors import FencedError, HeadFormatError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.retry import Patience
 

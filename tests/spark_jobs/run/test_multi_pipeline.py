@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec, load_spec
+from eos.errors import FencedError, SpecError
 from spark_jobs.run.multi_pipeline import PipelinesFailedError, check_together, run_all
-from twophase.errors import FencedError, SpecError
 
 _SPEC = """
 pipeline: {name}

@@ -13,14 +13,13 @@ import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-from spark_jobs.batch.tolerance import Tolerance
+from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import Epoch
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
-from twophase.errors import LostCommittableError, PrepareError, SparkUnavailableError
 
 
 @dataclass
@@ -68,9 +67,7 @@ def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     steps: Any = driver
     pacing: Any = _Pacing()
     on_demand: Any = _OnDemand()
-    epoch = _Started(
-        none, control, Listener(), steps, none, [], none, pacing, on_demand, none, none, none, failure=failure
-    )
+    epoch = _Started(none, control, Listener(), steps, none, [], none, pacing, on_demand, none, none, failure=failure)
     epoch.run(until_caught_up=False)
 
 
@@ -137,7 +134,7 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
     withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
     pacing = SimpleNamespace(stop=lambda: None, polls=tuple)
-    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, None, withheld)
+    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, withheld)
     epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
     epoch._wait(cast(Any, query))
@@ -157,7 +154,7 @@ def _epoch(log: Any = None, plan: Any = None) -> Epoch:
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
     pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
     pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
-    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, Tolerance(), plan, None)
+    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, plan, None)
     return _Started(cast(Any, spec), StopControl(), *rest)
 
 

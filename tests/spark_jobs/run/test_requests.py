@@ -15,11 +15,11 @@ import pytest
 
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
+from eos.errors import HeadError, SinkUnavailableError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.history.model import Event, answered
 from spark_jobs.observe.run_lock import folder_of, present, running
 from spark_jobs.run.request_loop import Steering
-from twophase.errors import HeadError, SinkUnavailableError
 from twophase.requests import Answer, Channel, Request
 
 _SPEC = """
@@ -221,7 +221,7 @@ import resource, sys
 from pathlib import Path
 from connectors.spec import load_spec
 from spark_jobs.observe.run_lock import present
-from twophase.errors import HeadError
+from eos.errors import HeadError
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
 try:
     with present(load_spec(Path(sys.argv[1]), {}), "mine"):

@@ -11,14 +11,7 @@ from typing import Any, cast
 import pytest
 
 from connectors.spec import load_spec
-from spark_jobs.observe.history.model import Event
-from spark_jobs.observe.report import Listener
-from spark_jobs.query.plan import is_stateful
-from spark_jobs.query.source_offset import SourceOffset
-from spark_jobs.run import runner
-from spark_jobs.run.runner import Runner
-from spark_jobs.run.starting_points import starting_points
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     ConnectorError,
     IdentityError,
@@ -27,6 +20,13 @@ from twophase.errors import (
     SinkUnavailableError,
     SourceError,
 )
+from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.report import Listener
+from spark_jobs.query.plan import is_stateful
+from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.run import runner
+from spark_jobs.run.runner import Runner
+from spark_jobs.run.starting_points import starting_points
 from twophase.head_value import HeadValue
 from twophase.transitions import SetPositions
 from twophase.values import StartingPoint

@@ -13,6 +13,7 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
+from eos.errors import ConnectorError, FencedError, IdentityError, SinkUnavailableError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
@@ -22,7 +23,6 @@ from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.runner import Runner
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
-from twophase.errors import ConnectorError, FencedError, IdentityError, SinkUnavailableError
 from twophase.values import StartingPoint
 
 _SPEC = """

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from eos.errors import SpecError
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.session.probe import Probe, Seen
-from twophase.errors import SpecError
 
 
 class Tasks:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import IdentityError
 from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.repeated_records import repeated
 from spark_jobs.savepoints import manifest as manifests
@@ -14,7 +15,6 @@ from spark_jobs.savepoints.changes import check_in_place, compare
 from spark_jobs.savepoints.plan import Operator, Plan
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
-from twophase.errors import IdentityError
 from twophase.head_value import HeadValue, Origin
 from twophase.status import Status
 from twophase.values import CheckpointRecord, SinkState

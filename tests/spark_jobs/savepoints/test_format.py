@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import SavepointError
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.stored import dispose, found_in
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from twophase.codec import decode_head, decode_record, sha256_of
-from twophase.errors import SavepointError
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "savepoint"
 

@@ -11,6 +11,7 @@ import pytest
 
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
+from eos.errors import SavepointError
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.run_lock import present
 from spark_jobs.run.control import StopControl
@@ -23,7 +24,6 @@ from spark_jobs.savepoints.take import Taken, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
 from twophase.codec import decode_head, decode_record
-from twophase.errors import SavepointError
 from twophase.requests import Answer, Request
 
 

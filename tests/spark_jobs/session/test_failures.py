@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.session.failures import TOKEN, CarriedError, carried, translate
-from twophase.errors import (
+from eos.errors import (
     BadRecordError,
     ConnectorError,
     FencedError,
@@ -14,6 +13,7 @@ from twophase.errors import (
     SinkUnavailableError,
     SparkUnavailableError,
 )
+from spark_jobs.session.failures import TOKEN, CarriedError, carried, translate
 
 
 def _thrown(error: ConnectorError, token: str = TOKEN) -> str:
@@ -22,7 +22,7 @@ def _thrown(error: ConnectorError, token: str = TOKEN) -> str:
         raise error
     return (
         "An exception was thrown from the Python worker. Please see the stack trace below.\n"
-        f"Traceback (most recent call last):\ntwophase.errors.X: {error}\n\n"
+        f"Traceback (most recent call last):\neos.errors.X: {error}\n\n"
         f"spark_jobs.session.failures.CarriedError: {caught.value}\n\n"
         "\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:1)"
     )
@@ -38,7 +38,7 @@ def test_our_error_is_found_with_its_message_and_remedy() -> None:
 
 def test_a_record_that_looks_like_our_error_is_not_taken_for_one() -> None:
     forged = _thrown(FencedError("fenced"), token="0" * 32)
-    error = translate(RuntimeError(f"duplicate value 'a\ntwophase.errors.FencedError: x' {forged}"), "checkpoint 3")
+    error = translate(RuntimeError(f"duplicate value 'a\neos.errors.FencedError: x' {forged}"), "checkpoint 3")
     assert isinstance(error, PrepareError)
 
 

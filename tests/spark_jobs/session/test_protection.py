@@ -10,13 +10,13 @@ import pytest
 from pyspark import cloudpickle
 
 from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
 from spark_jobs.adapters.eos_format import eos_sink
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.properties import as_properties, read_properties
 from spark_jobs.session.protection import SPARKS_OWN, findings, gaps, gaps_of, local_protection, require
 from spark_jobs.session.settings import redaction
 from spark_jobs.session.spark_session import spark_session
-from twophase.errors import SpecError
 
 _SPEC = """\
 pipeline: closed

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.stop_signals import StopSignals
 from spark_jobs.session.submitted import is_submitted, settle
-from twophase.errors import SpecError
 
 _SPEC = """
 pipeline: words

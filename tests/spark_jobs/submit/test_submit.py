@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.private_settings import settings_text
 from spark_jobs.submit import Request, Submission, submission
 from spark_jobs.submit.line import APPLICATION
-from twophase.errors import SpecError
 
 _SPEC = """
 pipeline: words

@@ -19,7 +19,7 @@ from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.testing.files import files_in
-from twophase.errors import (
+from eos.errors import (
     BadRowError,
     FencedError,
     IdentityError,

@@ -19,8 +19,8 @@ from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from connectors.testing.files import files_in
+from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.driver import Driver
-from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Begin, Failed
@@ -327,7 +327,7 @@ def test_the_same_pipeline_from_another_location_is_refused(world: World, tmp_pa
     driver = world.driver()
     driver.start()
     copy = replace(world.driver(), head=LocalHead(tmp_path / "copy"))
-    with pytest.raises(IdentityError, match="another life of pipeline"):
+    with pytest.raises(IdentityError, match="another incarnation of pipeline"):
         copy.start()
 
 

@@ -14,12 +14,12 @@ import pytest
 from connectors.log.place import LogPlace
 from connectors.sql.log.ledger import SqlLedger
 from connectors.testing.files import files_in
+from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, ReplayMismatchError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job, World
 from twophase.checkpoint import decide
 from twophase.codec import decode_record
 from twophase.driver import Driver
 from twophase.effects import Effects, WriteAgain
-from twophase.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, ReplayMismatchError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Action, Begin, Failed
@@ -194,7 +194,7 @@ class _Dies:
     def armed(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         real = Effects.perform
 
-        def perform(effects: Effects, action: Action, batch: Any) -> object:
+        def perform(effects: Effects, action: Action[Any], batch: Any) -> object:
             self.done += 1
             if self.done == self.at:
                 raise CrashError

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from eos.errors import FencedError, IdentityError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, Job, World
 from twophase.codec import decode_head
-from twophase.errors import FencedError, IdentityError
 from twophase.head_value import HeadValue
 from twophase.messages import Rewritten
 from twophase.restore import Seed
@@ -69,7 +69,7 @@ def test_slots_are_counted_on_from_the_savepoint(world: World) -> None:
 def test_a_lost_location(world: World) -> None:
     for name in ("head", "records"):
         shutil.rmtree(world.folder / name)
-    with pytest.raises(IdentityError, match="another life"):
+    with pytest.raises(IdentityError, match="another incarnation"):
         world.driver().restore(SEED, expected=None, take_over=False)
     assert not list((world.folder / "head").iterdir())
     begun = world.driver().restore(SEED, expected=None, take_over=True)

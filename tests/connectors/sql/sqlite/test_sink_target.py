@@ -12,7 +12,7 @@ import pytest
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
-from twophase.errors import SinkUnavailableError, TargetError
+from eos.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 
 SCOPE = Scope("c" * 20, 1, 0)

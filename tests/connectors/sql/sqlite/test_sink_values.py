@@ -21,7 +21,7 @@ from connectors.log.place import LogPlace
 from connectors.sql.sqlite.columns import Affinity, TargetColumn, form_of
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.types import TYPES
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 
 INCARNATIONS = count()

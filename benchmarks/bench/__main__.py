@@ -1,0 +1,67 @@
+"""Measures rates: `python -m benchmarks.bench --help`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.bench import own_cases
+from benchmarks.bench.command_line import parser
+from benchmarks.bench.comparison import peers
+from benchmarks.bench.comparison.plan import Plan
+from benchmarks.bench.comparison.report import Docs, report
+from benchmarks.bench.comparison.run import Patience, run
+from benchmarks.bench.comparison.systems import systems, without
+from integration_tests.services import ServiceError, obtain
+
+_DOCS = Path(__file__).parents[2] / "docs"
+
+
+class WrongError(Exception):
+    """Of the command line, or of the files that it names."""
+
+
+def main() -> int:
+    """See --help."""
+    arguments = parser().parse_args()
+    commands = {"compare": _compare, "report": _report, "cases": _cases}
+    try:
+        return commands[arguments.command](arguments)
+    except (ServiceError, WrongError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+
+
+def _compare(arguments: argparse.Namespace) -> int:
+    known, missing = systems(), without()
+    left_out = [name for name in arguments.systems if name in missing]
+    if left_out:
+        print(f"bench: left out, since {peers.VARIABLE} names no folder: {', '.join(left_out)}", file=sys.stderr)
+    chosen = [known[name] for name in known if name in arguments.systems and name not in missing]
+    if not chosen:
+        raise WrongError("no system is left to measure")
+    plan = Plan(chosen, arguments.kinds, arguments.rows, arguments.runs, arguments.latency_runs)
+    patience = Patience(arguments.retries, arguments.wait_quiet_s)
+    return 0 if run(plan, obtain(arguments.kind), arguments.out, patience) else 1
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    docs = Docs(_DOCS / "benchmarks.md", _DOCS / "images" / "comparison.svg")
+    try:
+        report(systems(), arguments.files, docs)
+    except (ValueError, FileNotFoundError) as error:
+        raise WrongError(str(error)) from None
+    print(f"bench: {docs.page} and {docs.picture} are written", file=sys.stderr)
+    return 0
+
+
+def _cases(arguments: argparse.Namespace) -> int:
+    services = obtain(arguments.kind)
+    for rows in arguments.rows:
+        own_cases.measure(services, rows, arguments.runs, own_cases.with_those_beside(arguments.cases))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Gives each run a database of its own, a folder, and a topic with its records; then nothing of it is left."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from sqlalchemy.engine import make_url
+
+from benchmarks.bench import topic
+from benchmarks.bench.comparison import cold, latency, warm
+from benchmarks.bench.comparison.meter import Servers
+from benchmarks.bench.comparison.results import Measured
+from benchmarks.bench.comparison.work import System, Work
+from benchmarks.bench.targets import Place
+from integration_tests import databases, topics
+from integration_tests.services import Services
+
+
+@dataclass(slots=True)
+class Arena(AbstractContextManager["Arena"]):
+    """Use as a context manager. Each method is one run, and raises RuntimeError if it fails."""
+
+    services: Services
+    _servers: Servers = field(init=False)
+    _topics: dict[int, str] = field(default_factory=dict)  # by size; made once, and read by every cold run
+    _at_end: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        self._servers = Servers.of(self.services)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._at_end.close()
+
+    def cold(self, system: System, rows: int) -> Measured:
+        """See `cold`."""
+        if rows not in self._topics:
+            self._topics[rows] = self._at_end.enter_context(self._topic())
+            topic.produce(self.services.kafka_bootstrap, self._topics[rows], 0, rows)
+        with self._work(self._topics[rows], rows, live=False) as work:
+            return cold.measure(system, work, self._servers)
+
+    def warm(self, system: System, rows: int) -> Measured:
+        """See `warm`."""
+        with ExitStack() as held:
+
+            def place() -> Place:
+                folder = held.enter_context(tempfile.TemporaryDirectory(prefix="eos-bench-"))
+                return held.enter_context(Place(self.services, _name(), Path(folder)))
+
+            return warm.measure(system, place, rows, self._servers)
+
+    def latency(self, system: System, rows: int) -> Measured:
+        """See `latency`."""
+        with self._topic() as name, self._work(name, rows, live=True) as work:
+            return latency.measure(system, work, self._servers)
+
+    @contextmanager
+    def _topic(self) -> Iterator[str]:
+        name, bootstrap = _name(), self.services.kafka_bootstrap
+        topic.create(bootstrap, name)
+        try:
+            yield name
+        finally:
+            topics.delete(bootstrap, [name])
+
+    @contextmanager
+    def _work(self, from_topic: str, rows: int, *, live: bool) -> Iterator[Work]:
+        database = _name()
+        databases.create(self.services, database)
+        try:
+            with tempfile.TemporaryDirectory(prefix="eos-bench-") as folder:
+                url = make_url(self.services.database_url).set(database=database)
+                text = url.render_as_string(hide_password=False)
+                yield Work(self.services.kafka_bootstrap, from_topic, text, Path(folder), rows, live)
+        finally:
+            databases.drop(self.services, database)
+
+
+def _name() -> str:
+    return f"eos_bench_{secrets.token_hex(4)}"

@@ -1,0 +1,270 @@
+"""Tables that a start creates or widens, where the spec says so: `create: if-missing`, `evolve: add-columns`.
+
+The statements are the same for every database but for its types. They run on the driver when a sink is opened: by then
+recovery has ended what older epochs left prepared, whose locks they would wait for (R3), and no task has begun. What is
+there already stays as it is, and is compared with the rows afterwards like any other table.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from pyarrow import types
+
+from connectors.api.contracts import Finding
+from connectors.log.keyed import Upsert, check_upsert
+from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
+from connectors.sql.statements import Connected, StatementError
+from eos.errors import SinkUnavailableError, TargetError
+
+_log: Final = logging.getLogger("eos.sink")
+
+KEY_LENGTH: Final = 255
+"""Characters of a text in a key: no index takes texts of any length, and three columns of this one fit into one."""
+
+Tests = Mapping[Callable[[pa.DataType], bool], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Types:
+    """How a database declares columns. A type holds every value of its kind unaltered, in the widest form there is."""
+
+    quote: Callable[[str], str]  # a name, for a format string
+    plain: Tests  # the first that fits
+    decimal: Callable[[pa.DataType], str | None]
+    in_key: Tests  # before those of `plain`; empty text: none, as where equal values need not be the same
+    options: str = ""  # behind the columns of a new table
+    has_schemas: bool = True  # so that a name with a dot is one of another schema
+    longest_name: int | None = None  # bytes, where the server cuts off the rest in silence
+
+    def of(self, kind: pa.DataType, *, in_key: bool = False) -> str | None:
+        """The type for values of this kind; None if there is none."""
+        if types.is_dictionary(kind):
+            return self.of(kind.value_type, in_key=in_key)
+        if types.is_decimal(kind):
+            return self.decimal(kind)
+        tests = [*(self.in_key.items() if in_key else ()), *self.plain.items()]
+        return next((declared or None for test, declared in tests if test(kind)), None)
+
+
+class Table(Protocol):
+    """What is asked of a table that exists."""
+
+    @property
+    def quoted(self) -> str:
+        """Its name, for a format string."""
+
+
+_Table = TypeVar("_Table", bound=Table)
+_Plan = TypeVar("_Plan", bound=Plan)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMigrator(Generic[_Table, _Plan]):
+    """What a start does for one table. Statements are format strings, as Connected takes them."""
+
+    sink: str
+    creates: bool  # the table, where it is missing
+    evolves: bool  # it, by columns of the rows that it lacks
+    types: Types
+    table: str  # as the spec names it
+    rows: Sequence[RowColumn]
+    key: Collection[str]  # of an upsert, as the rows name it; else empty
+    look: Callable[
+        [], tuple[_Table, SchemaMatch[_Plan]] | None
+    ]  # at the table as it is, each time; None: there is none
+
+    def plan(self) -> list[str]:
+        """The statements after which the table takes the rows; none where the spec does not want them, or where they
+        would not be enough. Raises TargetError where no type will do.
+        """
+        return self._plan(self.look())
+
+    def _plan(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
+        if seen is None:
+            return [self.create()] if self.creates else []
+        table, fit = seen
+        added = () if fit.wrong else self._added(fit)
+        return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}" for row in added]
+
+    def make(self, server: Connected) -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        """Run what is planned; returns the table as it is then. In autocommit; mostly there is nothing to do.
+
+        Others may do the same at this moment, and the answer to a statement may be lost: whoever fails looks again, and
+        has failed only if it is not done. Raises TargetError with the statement where the server refuses it,
+        SinkUnavailableError, StatementError.
+        """
+        seen = self.look()
+        statements = self._plan(seen)
+        for statement in statements:
+            try:
+                server.execute(statement)
+            except StatementError as error:
+                if statement in self.plan():
+                    raise self._refused(statement, error) from error
+            else:
+                _log.info("sink %s: %s", self.sink, statement % ())
+        return self.look() if statements else seen
+
+    def dry_run(self) -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        """The table as it would be taken after `make`, of which it does nothing. None: it is still to be made."""
+        seen = self.look()
+        if seen is None:
+            return None
+        table, fit = seen
+        added = self._added(fit)
+        return table, replace(fit, lacking=tuple(row for row in fit.lacking if row not in added))
+
+    def columns(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
+        """The columns of the rows that are written to what was foreseen, if nothing is wrong with it."""
+        if seen is None:
+            return [row.name for row in self._created()]
+        planned = {plan.name for plan in seen[1].plans}
+        return [row.name for row in self.rows if row.name in planned or not row.optional]
+
+    def create(self) -> str:
+        """The table with every column that it cannot do without, and the key as its primary key."""
+        lines = [f"{self._column(row)}{self._not_null(row)}" for row in self._created()]
+        if self.key:
+            columns = {row.name: row.column for row in self.rows}
+            lines.append(f"PRIMARY KEY ({', '.join(self.types.quote(columns[name]) for name in self.key)})")
+        if not lines:
+            raise TargetError(f"sink {self.sink}: the rows have no column for a table", remedy="select some")
+        return f"CREATE TABLE IF NOT EXISTS {self._name()} ({', '.join(lines)}){self.types.options}"
+
+    def remedy(self) -> str:
+        """What a user may do about a table that is missing."""
+        try:
+            return f"{self.create() % ()}; or let a run do that: create: if-missing"
+        except TargetError:  # it cannot be said how: no more than that
+            return "create it"
+
+    def findings(self, check: str) -> Iterator[Finding]:
+        """What `eos doctor` says of the plan."""
+        will = "is missing; will create" if self.look() is None else "will change"
+        for statement in self.plan():
+            yield Finding(check, True, f"{self.table} {will}: {statement % ()}")
+
+    def _created(self) -> list[RowColumn]:
+        return [row for row in self.rows if row.name in self.key or not row.optional]
+
+    def _added(self, fit: SchemaMatch[Any]) -> list[RowColumn]:
+        """A column of the key is missing in the unique index, too, where it cannot be added."""
+        return [row for row in fit.lacking if row.name not in self.key] if self.evolves else []
+
+    def _column(self, row: RowColumn) -> str:
+        in_key = row.name in self.key
+        declared = self.types.of(row.type, in_key=in_key)
+        if declared is None:
+            message = f"sink {self.sink}: no type{' of a key' if in_key else ''} of this database holds {row.type}"
+            raise TargetError(f"{message} unaltered, for column {row.column!r}", remedy="cast it in a transform")
+        return f"{self._quoted(row.column)} {declared}"
+
+    def _not_null(self, row: RowColumn) -> str:
+        return "" if row.nullable and row.name not in self.key else " NOT NULL"
+
+    def _name(self) -> str:
+        schema, dot, table = self.table.partition(".")
+        if dot and self.types.has_schemas:
+            return f"{self._quoted(schema)}.{self._quoted(table)}"
+        return self._quoted(self.table)
+
+    def _quoted(self, name: str) -> str:
+        longest = self.types.longest_name
+        if longest is not None and len(name.encode()) > longest:
+            message = f"sink {self.sink}: a name in this database has {longest} bytes at most, and {name!r} more"
+            raise TargetError(message, remedy="choose a shorter one: a column's with `columns`")
+        return self.types.quote(name)
+
+    def _refused(self, statement: str, error: StatementError) -> Exception:
+        problem = error.connector_error(f"sink {self.sink}: {statement % ()}")
+        if isinstance(problem, SinkUnavailableError):
+            return problem
+        message = f"sink {self.sink}: the server refuses what the spec lets a run do: {error.text}"
+        return TargetError(message, remedy=f"let an administrator run it, or a statement like it: {statement % ()}")
+
+
+class TableOptions(Protocol):
+    """A sink, as far as the spec describes its table."""
+
+    @property
+    def name(self) -> str:
+        """The sink's."""
+
+    @property
+    def table(self) -> str:
+        """As the spec names it."""
+
+    @property
+    def upsert(self) -> Upsert | None:
+        """How rows are merged; None: they are added."""
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """By column of the table, the column of the rows that it takes."""
+
+    @property
+    def create(self) -> bool:
+        """At a start, the table where there is none."""
+
+    @property
+    def evolve(self) -> bool:
+        """At a start, by columns of the rows that the table lacks."""
+
+
+def migrator_of(
+    sink: TableOptions,
+    schema: pa.Schema,
+    types: Types,
+    find: Callable[[], _Table | None],
+    fit: Callable[[_Table, tuple[RowColumn, ...]], SchemaMatch[_Plan]],
+) -> SchemaMigrator[_Table, _Plan]:
+    """What a start does for the table of a sink. Raises TargetError for rows that cannot be what the spec says.
+
+    `find`: looks for the table as it is, each time. `fit`: compares rows with it.
+    """
+    rows = rows_of(sink, schema)
+
+    def look() -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        table = find()
+        return None if table is None else (table, fit(table, rows))
+
+    key = () if sink.upsert is None else sink.upsert.key
+    return SchemaMigrator(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look)
+
+
+def rows_of(sink: TableOptions, schema: pa.Schema) -> tuple[RowColumn, ...]:
+    """Return the columns of the rows as the spec names them. Raises TargetError where that cannot be."""
+    rows = row_columns(sink.name, schema, sink.renamed, sink.upsert)
+    if sink.upsert is not None:
+        check_upsert(sink.name, sink.upsert, schema)
+    return rows
+
+
+def plan_findings(
+    sink: TableOptions,
+    check: str,
+    find: Callable[[], object | None],
+    maker: Callable[[], SchemaMigrator[_Table, _Plan]] | None,
+) -> Iterator[Finding]:
+    """What `eos doctor` says, as `check`, of what a run would make. `maker`: None where the rows are not known."""
+    if maker is not None:
+        yield from maker().findings(check)
+    elif sink.create and find() is None:
+        yield Finding(check, True, f"{sink.table} is missing; will be created for the rows of the job")
+
+
+def repeat_problems(unique: Iterable[str]) -> list[str]:
+    """What keeps a table from being written to at-least-once. `unique`: its indexes that could meet a row twice."""
+    names = ", ".join(unique)
+    reason = "would refuse a row that is written again after a failure, and stop the pipeline for good"
+    return [f"unique key {names} {reason}: at-least-once takes a table without one"] if names else []
+
+
+def with_order(upsert: Upsert | None, names: list[str]) -> tuple[str, ...]:
+    """The columns of the rows that writers are given: those that are written, and those by which rows are compared."""
+    return tuple(names) if upsert is None else upsert.after(names)

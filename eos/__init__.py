@@ -1,0 +1,109 @@
+"""Exactly-once pipelines on Spark: the public names. Import everything from here; other modules may move.
+
+A job imports `ExactlyOnce`, `register_formats`, `run`, `load_spec` and `Spec`. A connector implements `Source` or
+`Sink` with its `Writer`, `DirectWriter` and `Committer`, or a `Format`; the other names are the values of these
+contracts and the errors that they raise. All other error classes are in `eos.errors`. docs/api.md lists the names.
+
+A name is imported when it is first used: `import eos` loads neither Spark nor a database driver.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from eos._neighbours import refuse_shadows
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
+    from connectors.api.format import Decoded, Format, Undecodable
+    from connectors.spec.loader import load_spec
+    from connectors.spec.spec import Spec
+    from eos.errors import (
+        BadRowError,
+        EosError,
+        SinkUnavailableError,
+        SourceError,
+        SpecError,
+        TargetError,
+    )
+    from spark_jobs.adapters.exactly_once import ExactlyOnce
+    from spark_jobs.adapters.formats import register_formats
+    from spark_jobs.cli.program import run
+    from twophase.ids import Scope, TransactionId
+    from twophase.participants import Committer, Prepared
+    from twophase.values import CommitOutcome, Committable, OffsetRange, SinkState, StartingPoint
+
+__all__ = [
+    "BadRowError",
+    "CommitOutcome",
+    "Committable",
+    "Committer",
+    "Decoded",
+    "DirectWriter",
+    "EosError",
+    "ExactlyOnce",
+    "Finding",
+    "Format",
+    "Horizon",
+    "OffsetRange",
+    "Prepared",
+    "Scope",
+    "Sink",
+    "SinkState",
+    "SinkUnavailableError",
+    "Source",
+    "SourceError",
+    "Spec",
+    "SpecError",
+    "StartingPoint",
+    "TargetError",
+    "TransactionId",
+    "Undecodable",
+    "Writer",
+    "load_spec",
+    "register_formats",
+    "run",
+]
+
+_NAMES: Final = {
+    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
+    "connectors.api.format": ("Decoded", "Format", "Undecodable"),
+    "connectors.spec.loader": ("load_spec",),
+    "connectors.spec.spec": ("Spec",),
+    "eos.errors": (
+        "BadRowError",
+        "EosError",
+        "SinkUnavailableError",
+        "SourceError",
+        "SpecError",
+        "TargetError",
+    ),
+    "spark_jobs.adapters.exactly_once": ("ExactlyOnce",),
+    "spark_jobs.adapters.formats": ("register_formats",),
+    "spark_jobs.cli.program": ("run",),
+    "twophase.ids": ("Scope", "TransactionId"),
+    "twophase.participants": ("Committer", "Prepared"),
+    "twophase.values": ("CommitOutcome", "Committable", "OffsetRange", "SinkState", "StartingPoint"),
+}
+"""Public names by the module that defines them. A test compares them with the imports for type checkers above."""
+
+_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+refuse_shadows()
+
+
+if not TYPE_CHECKING:  # a type checker would take every unknown name for an object
+
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use (PEP 562)."""
+        if name not in _MODULES:
+            message = f"module 'eos' has no attribute {name!r}"
+            raise AttributeError(message)
+        value: object = getattr(import_module(_MODULES[name]), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

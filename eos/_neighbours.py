@@ -1,0 +1,47 @@
+"""A check that the packages beside `eos` are those that were installed with it.
+
+Their names are common. A user's own folder `connectors/` beside a job stands before the installed package on the path,
+and an import deep in the framework would fail with a message that names neither folder.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = ("connectors", "spark_jobs", "twophase", "wal")
+
+
+def refuse_shadows() -> None:
+    """Raise ImportError if Python would import another package or module of one of these names. Imports none of them.
+
+    In the command `eos`, and in `python -m eos`, print the sentence and exit with code 2.
+    """
+    for name in PACKAGES:
+        found = _found(name)
+        if found is not None and found.parent.resolve() != Path(__file__).parents[1].resolve():
+            what = "file" if found.suffix else "folder"
+            message = f"Python finds your {what} {found} instead of the package {name!r} of eos: rename it"
+            if _is_command():
+                print(f"error: {message}", file=sys.stderr)
+                sys.exit(2)
+            raise ImportError(message, name="eos", path=str(found))
+
+
+def _found(name: str) -> Path | None:
+    """Return the folder of the package, or the file of the module, that an import of this name would load."""
+    try:
+        spec = find_spec(name)
+    except ValueError:  # a module that some program has put together, without a file
+        return None
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
+
+
+def _is_command() -> bool:
+    """Whether this process is the command: its console script, or Python looking up the module of `-m eos`."""
+    started = sys.argv[0] if sys.argv else ""
+    return Path(started).name == "eos" or (started == "-m" and "eos" in sys.orig_argv)

@@ -1,0 +1,51 @@
+"""A Kafka broker for the demo, in a process of its own: librdkafka's mock cluster, which keeps everything in memory.
+
+Run as `python -m integration_tests.demo.broker`: writes its address to standard output and lives until standard input
+ends, which it does when whoever started it ends, in whatever way.
+
+It makes topics by itself, with four partitions, and keeps about 5 MB of each. Good for a demo and no more.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+_START_S = 15.0
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    cluster = Producer({"test.mock.num.brokers": 1})
+    brokers = cluster.list_topics(timeout=_START_S).brokers.values()
+    print(",".join(f"{each.host}:{each.port}" for each in brokers), flush=True)
+    sys.stdin.read()
+
+
+@contextmanager
+def running(log: Path) -> Iterator[str]:
+    """Run a broker for this block; gives its address. An empty address: it did not start, and `log` says why."""
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "integration_tests.demo.broker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,  # Ctrl-C is for the demo, which ends its processes in order
+            text=True,
+        )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+if __name__ == "__main__":
+    main()

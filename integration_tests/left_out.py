@@ -1,0 +1,197 @@
+"""Tests and checks that a run of CI leaves out, with the commands that run them.
+
+Each run of pytest appends a line of JSON to the file that `EOS_LEFT_OUT` names. `.ci/run` adds checks that it could not
+make (`python -m integration_tests.left_out note NAME REASON COMMAND`), and prints the list at its end
+(`python -m integration_tests.left_out list`).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Final
+
+import pytest
+import typer
+
+from integration_tests.harness.rotation import SEED, seed_of_run
+from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
+from integration_tests.harness.turns import plain_name
+
+FILE: Final = "EOS_LEFT_OUT"
+"""Environment variable: the file of a run of CI. Without it, nothing is recorded."""
+
+FAULT: Final = "fault tests"
+LONG: Final = "other long tests"
+IMAGE: Final = "tests of the product's image"
+
+_PLUGIN: Final = "left-out"
+_LEFT_OUT: Final = "left out"
+"""Key under which processes of pytest-xdist send the names to the process that records."""
+
+_MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
+_COMMANDS: Final = {IMAGE: "make image"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check that could not be made."""
+
+    name: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of pytest."""
+
+    services: str  # kind of the services; empty for the unit tests
+    seed: int | None
+    ran: list[str]
+    left_out: dict[str, str]  # group, by node id
+    skipped: dict[str, str]  # reason, by node id
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Pytest plugin that appends this run to the file."""
+
+    services: str
+    path: Path | None
+    _ran: set[str] = field(default_factory=set)
+    _left_out: dict[str, str] = field(default_factory=dict)
+    _skipped: dict[str, str] = field(default_factory=dict)
+
+    def leave_out(self, config: pytest.Config, groups: Mapping[str, str]) -> None:
+        """Note the tests that are left out, with their groups, by node id. Called once the tests are collected."""
+        self._left_out.update(groups)
+        if (output := getattr(config, "workeroutput", None)) is not None:
+            output[_LEFT_OUT] = dict(groups)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        """Take over what a process of pytest-xdist left out; all leave out the same."""
+        self._left_out.update(getattr(node, "workeroutput", {}).get(_LEFT_OUT, {}))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a test that ran or was skipped."""
+        name = plain_name(report.nodeid)
+        if report.skipped and not hasattr(report, "wasxfail"):
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+            self._skipped[name] = reason.removeprefix("Skipped: ")
+        elif report.when == "call":
+            self._ran.add(name)
+
+    def pytest_terminal_summary(self, config: pytest.Config) -> None:
+        """Append this run to the file. Only the process that reports has a terminal."""
+        if self.path is not None and not hasattr(config, "workerinput"):
+            ran = sorted(self._ran - self._skipped.keys())
+            _append(self.path, asdict(Run(self.services, seed_of_run(), ran, self._left_out, self._skipped)))
+
+
+def register(config: pytest.Config, services: str = "") -> None:
+    """Add the plugin, or name the services of the one that the settings of other tests have added.
+
+    The variable is removed, so that a run of pytest that a test starts records nothing.
+    """
+    if isinstance(found := config.pluginmanager.get_plugin(_PLUGIN), Recorder):
+        found.services = found.services or services
+    else:
+        path = os.environ.pop(FILE, "")
+        config.pluginmanager.register(Recorder(services, Path(path) if path else None), _PLUGIN)
+
+
+def recorder(config: pytest.Config) -> Recorder:
+    """Return the plugin."""
+    found = config.pluginmanager.get_plugin(_PLUGIN)
+    assert isinstance(found, Recorder)
+    return found
+
+
+def _append(path: Path, line: Mapping[str, object]) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def read(path: Path) -> tuple[list[Run], list[Check]]:
+    """Return the runs and the checks that a file has."""
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [Run(**each) for each in lines if "ran" in each], [Check(**each) for each in lines if "command" in each]
+
+
+def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
+    """Return the lines that name what was left out, in groups. A test that ran in one run on its services ran."""
+    for services in sorted({run.services for run in runs}):
+        own = [run for run in runs if run.services == services]
+        ran = {name for run in own for name in run.ran}
+        groups: defaultdict[str, list[str]] = defaultdict(list)
+        for name, group in sorted({name: group for run in own for name, group in run.left_out.items()}.items()):
+            if name not in ran:
+                groups[group].append(name)
+        for group, names in groups.items():
+            command = _COMMANDS.get(group, f"{SEED}=all scripts/test --no-lint --integration --kind {services}")
+            yield f"{group} on {services} services: {len(names)} left out. To run them: {command}"
+            yield from _by_file(names)
+        skipped = {name: reason for run in own for name, reason in run.skipped.items() if name not in ran}
+        if skipped:
+            where = f"on {services} services" if services else "without services"
+            yield f"skipped {where}: {len(skipped)}"
+            yield from (f"  {name}: {reason}" for name, reason in sorted(skipped.items()))
+    yield from _matrix(runs)
+    for check in checks:
+        yield f"{check.name}: {check.reason}. To run it: {check.command}"
+
+
+def _matrix(runs: Sequence[Run]) -> Iterator[str]:
+    """Return the points of the kill matrix at which no pipeline of one sink was killed."""
+    killed = {
+        (name, point)
+        for run in runs
+        for name, points in points_of_run(run.seed).items()
+        if f"{_MATRIX}[{name}]" in run.ran
+        for point in points
+    }
+    left = {name: [point for point in points_of(name) if (name, point) not in killed] for name in TARGETS}
+    if number := sum(map(len, left.values())):
+        together = "was" if any(f"{_MATRIX}[{ALL}]" in run.ran for run in runs) else "WAS NOT"
+        yield (
+            f"kills of a pipeline with one sink: {number} left out. To run them: make matrix. "
+            f"A pipeline with all sinks {together} killed at every point."
+        )
+        yield from (f"  {name}: {', '.join(points)}" for name, points in left.items() if points)
+
+
+def _by_file(names: Iterable[str]) -> Iterator[str]:
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        file, _, test = name.partition("::")
+        files[file].append(test)
+    return (f"  {file}: {', '.join(tests)}" for file, tests in files.items())
+
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.command()
+def note(
+    name: Annotated[str, typer.Argument(help="the check")],
+    reason: Annotated[str, typer.Argument(help="why it was not made")],
+    command: Annotated[str, typer.Argument(help="what makes it")],
+) -> None:
+    """Add a check that was not made."""
+    _append(Path(os.environ[FILE]), asdict(Check(name, reason, command)))
+
+
+@app.command("list")
+def print_list() -> None:
+    """Print what was left out."""
+    print("\n".join(listing(*read(Path(os.environ[FILE])))) or "nothing")
+
+
+if __name__ == "__main__":
+    app()

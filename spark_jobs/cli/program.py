@@ -1,0 +1,67 @@
+"""Pipelines run by a program: the same run as `eos run`, without a terminal."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import ExitStack
+from pathlib import Path
+
+from pyspark import SparkContext
+from rich.console import Console
+
+from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
+from spark_jobs.adapters.sink_spec import masked
+from spark_jobs.cli.run import run_pipelines
+from spark_jobs.observe.masked_log import mask_log
+from spark_jobs.run.stop_signals import STOPPING
+
+
+def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threading.Event | None = None) -> None:
+    """Run one pipeline, or several in one Spark, as the command `eos run SPEC...` does.
+
+    Called by: a program, from any thread. Call order: `load_spec` first, or pass the paths; one `run` at a time.
+    Blocks until every pipeline has ended: after a stop, once it has caught up, or with an error that no restart cures.
+    It starts Spark, and ends it before it returns. Progress goes to the loggers under `eos`; nothing is printed.
+
+    SIGINT and SIGTERM stop the pipelines as they stop the command, if the main thread calls `run`: the first signal
+    finishes the running checkpoints, the second aborts them. The earlier signal handlers return with the end.
+
+    After a crash of the process, call it once more with the same specs: each pipeline continues after its last
+    completed checkpoint, exactly once.
+
+    Args:
+        specs: paths of spec files, or specs of `load_spec`. Each names at least one source.
+        until_caught_up: end when all records that existed at the start are committed.
+        stop: set it in another thread to stop. The running checkpoints finish, and nothing stays prepared.
+
+    Raises:
+        SpecError: a spec is wrong, specs do not fit together, or this process has a Spark session. Nothing was started.
+        EosError: the error of the pipeline. Of several pipelines the others go on to their own ends first.
+    """
+    loaded = [each if isinstance(each, Spec) else load_spec(each) for each in specs]
+    _check(loaded)
+    mask_log(frozenset().union(*(spec.secrets for spec in loaded)))
+    handlers = {number: signal.getsignal(number) for number in STOPPING}
+    with ExitStack() as stack:
+        for spec in loaded:
+            stack.enter_context(masked(spec))
+        try:
+            run_pipelines(loaded, Console(quiet=True), until_caught_up=until_caught_up, debug=False, stop=stop)
+        finally:
+            if threading.current_thread() is threading.main_thread():
+                for number, handler in handlers.items():
+                    signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _check(specs: list[Spec]) -> None:
+    if not specs:
+        raise SpecError("run needs a spec", remedy="give the path of a spec file")
+    for spec in specs:
+        if not spec.sources:
+            message = f"the spec of pipeline {spec.pipeline} names no sources"
+            raise SpecError(message, remedy="give it sources, or use it in a query of your own, with ExactlyOnce")
+    if SparkContext._active_spark_context is not None:
+        message = "this process has a Spark session, and run starts its own"
+        raise SpecError(message, remedy="stop the session first, or use ExactlyOnce in a query of that session")

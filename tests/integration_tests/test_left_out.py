@@ -1,0 +1,108 @@
+"""The list of what a run of CI leaves out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from integration_tests import left_out
+from integration_tests.harness import turns
+from integration_tests.harness.rotation import SEED
+from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
+from integration_tests.left_out import FAULT, FILE, IMAGE, LONG, Check, Run, listing, read
+
+_MATRIX = "integration_tests/test_matrix.py::test_killed"
+_CONTENT = """
+import pytest
+
+def act(process): process.kill()
+
+@pytest.mark.in_turns
+@pytest.mark.parametrize("number", range(200))
+def test_long(number): ...
+
+@pytest.mark.in_turns
+@pytest.mark.parametrize("number", range(200))
+def test_killed(number): act
+
+@pytest.mark.image
+def test_image(): ...
+
+def test_not_here(): pytest.skip("not applicable: no such server")
+
+def test_it(): ...
+"""
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_a_run_records_what_it_left_out(processes: str, tmp_path: Path) -> None:
+    hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
+    (tmp_path / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_some.py").write_text(_CONTENT)
+    file = tmp_path / "left-out.jsonl"
+    root = str(Path(turns.__file__).parents[2])
+    environment = {**os.environ, SEED: "1", "PYTHONPATH": root, "CI": "", FILE: str(file)}
+    command = [sys.executable, "-m", "pytest", "-q", "--in-turns", "--kind", "native", "-n", processes]
+    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout
+    (run,), checks = read(file)
+    assert (run.services, run.seed, checks) == ("native", 1, [])
+    assert run.skipped == {"test_some.py::test_not_here": "not applicable: no such server"}
+    assert run.left_out["test_some.py::test_image"] == IMAGE
+    groups = [
+        run.left_out.get(f"test_some.py::test_{name}[{number}]") for name in ("killed", "long") for number in range(200)
+    ]
+    assert 1 <= groups.count(FAULT) <= 100, "half of the fault tests run"
+    assert 1 <= groups.count(LONG) < 200
+    assert len(run.ran) + len(run.left_out) + len(run.skipped) == 403
+    assert "test_some.py::test_it" in run.ran
+
+
+def test_the_list_is_grouped() -> None:
+    runs = [
+        Run("native", 1, ["a.py::test_ran"], {"a.py::test_one": FAULT, "a.py::test_two[x]": FAULT}, {}),
+        Run("native", 1, ["a.py::test_two[x]"], {"b.py::test_long": LONG, "b.py::test_image": IMAGE}, {}),
+        Run("docker", 1, ["a.py::test_one"], {"a.py::test_two[x]": FAULT}, {"c.py::test_it": "no browser"}),
+    ]
+    native = "EOS_MATRIX_SEED=all scripts/test --no-lint --integration --kind native"
+    lines = [*listing(runs, [Check("audit", "no network", "scripts/audit")])]
+    assert lines[:10] == [
+        "fault tests on docker services: 1 left out. To run them: " + native.replace("native", "docker"),
+        "  a.py: test_two[x]",
+        "skipped on docker services: 1",
+        "  c.py::test_it: no browser",
+        f"fault tests on native services: 1 left out. To run them: {native}",
+        "  a.py: test_one",
+        "tests of the product's image on native services: 1 left out. To run them: make image",
+        "  b.py: test_image",
+        f"other long tests on native services: 1 left out. To run them: {native}",
+        "  b.py: test_long",
+    ]
+    assert lines[-1] == "audit: no network. To run it: scripts/audit"
+
+
+def test_kills_of_one_sink_that_are_left_out_are_named() -> None:
+    pairs = sum(len(points_of(name)) for name in TARGETS)
+    (head, *rest) = listing([Run("native", 5, [f"{_MATRIX}[{ALL}]", f"{_MATRIX}[sqlite upsert]"], {}, {})], [])
+    assert head.startswith(f"kills of a pipeline with one sink: {pairs - 1} left out. To run them: make matrix.")
+    assert head.endswith("A pipeline with all sinks was killed at every point.")
+    (sqlite,) = (line for line in rest if "sqlite upsert" in line)
+    (point,) = points_of_run(5)["sqlite upsert"]
+    assert point not in sqlite
+    assert sqlite.count(",") == len(points_of("upsert")) - 2
+    every = [f"{_MATRIX}[{name}]" for name in (*TARGETS, ALL)]
+    assert list(listing([Run("native", None, every, {}, {})], [])) == []
+
+
+def test_a_check_that_was_not_made_is_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FILE, str(tmp_path / "file"))
+    left_out.note("audit", "no network", "scripts/audit --strict")
+    assert json.loads((tmp_path / "file").read_text())["command"] == "scripts/audit --strict"
+    assert read(tmp_path / "file") == ([], [Check("audit", "no network", "scripts/audit --strict")])
+    assert read(tmp_path / "none") == ([], [])
