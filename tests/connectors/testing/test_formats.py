@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from connectors.api.format import Decoded, Format, Undecodable
-from connectors.formats import JsonFormat, parse_ddl
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
 from connectors.testing.formats import FormatCompliance
 
 
