@@ -2,6 +2,8 @@
 
 - `SinkCompliance`: a `Sink` of your own. Provide the fixture `target`, a `SinkTarget`.
 - `UpsertCompliance`: the same for a sink that merges rows by a key.
+- `SourceCompliance`: a source. Provide `make_source`, `append` and `damages`.
+- `FormatCompliance`: a format. Provide `make_format`, `encode` and `bad_values`.
 - `TokenStoreCompliance`, `PreparingStoreCompliance`: a small store. Provide `make_store` and `read`.
 
 Needs pytest: `pip install 'eos-spark[testing]'`. docs/plugins.md has an example of each.
@@ -20,13 +22,17 @@ except ModuleNotFoundError as error:
 pytest.register_assert_rewrite("connectors.testing")
 
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance  # noqa: E402
+from connectors.testing.formats import FormatCompliance  # noqa: E402
+from connectors.testing.sources import SourceCompliance  # noqa: E402
 from connectors.testing.stores import PreparingStoreCompliance, TokenStoreCompliance  # noqa: E402
 from connectors.testing.target import Target as SinkTarget  # noqa: E402
 
 __all__ = [
+    "FormatCompliance",
     "PreparingStoreCompliance",
     "SinkCompliance",
     "SinkTarget",
+    "SourceCompliance",
     "TokenStoreCompliance",
     "UpsertCompliance",
 ]
