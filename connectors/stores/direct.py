@@ -12,8 +12,8 @@ import pyarrow as pa
 from connectors.stores.contracts import PreparingStore, TokenStore
 from connectors.stores.rows import RowForm
 from connectors.stores.token import direct_slot, transaction_name
+from eos.errors import PrepareError, SinkUnavailableError
 from twophase import faults
-from twophase.errors import PrepareError, SinkUnavailableError
 from twophase.ids import TransactionId
 from twophase.values import Committable
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connectors.api.contracts import METADATA, Finding
-from twophase.errors import BadRowError, TargetError
+from eos.errors import BadRowError, TargetError
 
 
 @dataclass(frozen=True, slots=True)

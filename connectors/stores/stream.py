@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from twophase.errors import PrepareError
+from eos.errors import PrepareError
 
 _IN_FLIGHT: Final = 2
 """Batches that wait for the store: memory is bounded by them."""

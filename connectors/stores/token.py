@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.owner import Owner
+from eos.errors import IdentityError
 from twophase.codec import check_readable, own_fields
-from twophase.errors import IdentityError
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable, origin
 

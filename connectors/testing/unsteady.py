@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final
 
-from twophase.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError
 
 _CALLS: Final = frozenset({"applied", "apply", "witness", "commit", "abort", "list"})
 """Calls of the driver. `prepare` is a task's: its failure aborts the checkpoint."""

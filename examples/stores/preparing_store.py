@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
-from twophase.errors import LostCommittableError
+from eos import Finding
+from eos.errors import LostCommittableError
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from connectors.testing.behaviours.storing import Storing
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from connectors.testing.store_target import INCARNATION, StoreTarget, batches, name_of
-from twophase.errors import FencedError, LostCommittableError
+from eos.errors import FencedError, LostCommittableError
 from twophase.ids import Scope
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from connectors.testing.life import Life
 from connectors.testing.rows import Row, rows
-from twophase.errors import FencedError
+from eos.errors import FencedError
 
 _CHECKPOINTS = 6
 

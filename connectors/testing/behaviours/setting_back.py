@@ -9,7 +9,7 @@ import pytest
 
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
-from twophase.errors import SetBackError
+from eos.errors import SetBackError
 from twophase.ids import Scope
 from twophase.values import CommitOutcome
 

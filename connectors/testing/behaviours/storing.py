@@ -19,7 +19,7 @@ from connectors.testing.rows import Row, rows
 from connectors.testing.store_target import INCARNATION, ROWS, VALUES, StoreTarget, batches, name_of
 from connectors.testing.target import Target
 from connectors.testing.unsteady import SteadySink, Unsteady
-from twophase.errors import ConnectorError
+from eos.errors import ConnectorError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _TOKENS: Final = ("a", "b" * 400, '{"a":"\\"b\\" c"}', "it's; DROP TABLE eos_token; --", "%s %(x)s ? :x", "\\N\\t")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from eos_duckdb.store import DuckDbStore, quoted
 
-from connectors.testing.stores import TokenStoreCompliance
+from eos.testing import TokenStoreCompliance
 
 _HOSTILE = 'rows"; DROP TABLE eos_token; --'
 
