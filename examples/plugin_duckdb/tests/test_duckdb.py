@@ -19,6 +19,8 @@ _HOSTILE = 'rows"; DROP TABLE eos_token; --'
 class TestDuckDb(TokenStoreCompliance):
     """Every test of a sink, and every test of a store with a token."""
 
+    events = 10  # each opens the file several times
+
     def make_store(self, folder: Path, schema: pa.Schema) -> DuckDbStore:
         with duckdb.connect(str(folder / "target.duckdb")) as database:
             database.register("wanted", schema.empty_table())
