@@ -16,9 +16,8 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.log import belonging
 from connectors.log.ledger import Share
-from connectors.owner import Owner, check_counted
+from connectors.owner import Owner, check_counted, check_older, incarnation_of
 from connectors.stores.base import SmallStoreSink
 from connectors.stores.contracts import PreparingStore
 from connectors.stores.direct import StoreDirectWriter, land_in_preparing_store
@@ -173,7 +172,7 @@ class PreparingCommitter:
 
         Raises IdentityError if the checkpoint before is not committed, FencedError, SinkUnavailableError.
         """
-        incarnation = belonging.incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         share = Share(incarnation, self._epoch, checkpoint_id, 0, committables, own, known)
         names = [each.data[_PREPARED] for each in committables if _PREPARED in each.data]
 
@@ -194,7 +193,7 @@ class PreparingCommitter:
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer."""
-        incarnation = belonging.incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         missing = set(self._missing(incarnation, [each.data[_PREPARED] for each in committables if each.data]))
         number = self._number(incarnation)
         if number is not None and number >= checkpoint_id:
@@ -215,7 +214,7 @@ class PreparingCommitter:
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """See Committer. Raises FencedError for a newer epoch's, IdentityError for a committed one; removes neither."""
         own = [each.transaction for each in prepared if each.transaction is not None]
-        belonging.check_older(self.name, self._epoch, own)
+        check_older(self.name, self._epoch, own)
         for incarnation in {each.scope.incarnation for each in own}:
             of_life = [each for each in own if each.scope.incarnation == incarnation]
             committed = self._slot.give_up(incarnation, of_life, self._remove)

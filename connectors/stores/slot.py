@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from connectors.log.ledger import Share, gap
-from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced
+from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced_error
 from connectors.stores.token import Token, decode_token, digest, slot_key
 from eos.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId
@@ -135,7 +135,7 @@ class Slot:
 
     def _owned(self, found: Token | None, owner: Owner) -> Token:
         if found is None or found.owner != owner:
-            raise fenced(self._sink, found.owner if found else None, owner)
+            raise fenced_error(self._sink, found.owner if found else None, owner)
         return found
 
     def _change(self, change: Callable[[Token | None], Token | None]) -> None:

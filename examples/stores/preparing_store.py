@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
+from eos import Finding
 from eos.errors import LostCommittableError
 
 

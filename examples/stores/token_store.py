@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
-from eos.errors import BadRowError, SinkUnavailableError
+from eos import BadRowError, Finding, SinkUnavailableError
 
 
 @dataclass(frozen=True)

@@ -74,8 +74,8 @@ class Killing:
 def _run(sink: Sink, pipeline: str, named: str, scope: Scope, step: str, decided: Connection) -> None:
     """One start and one checkpoint, in a process that is killed after `step`."""
 
-    def reach(name: str, checkpoint_id: int | None = None) -> None:
-        del checkpoint_id
+    def reach(name: str, checkpoint_id: int | None = None, sink: str = "") -> None:
+        del checkpoint_id, sink
         if name == step:
             os.kill(os.getpid(), signal.SIGKILL)
 

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from connectors.api.entry import SinkEntry
-from connectors.api.fields import LocalPath, Title
-from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
-from connectors.log.place import LogPlace
+from eos.plugin import (
+    Guarantee,
+    LocalPath,
+    LogPlace,
+    PipelineContext,
+    SinkEntry,
+    StoreSink,
+    Title,
+    at_least_once,
+    log_needs,
+    with_each_checkpoint,
+)
 
 if TYPE_CHECKING:
-    from connectors.api.contracts import Sink
+    from eos import Sink
 
 _LOG: Final = "write-ahead-log"
 _PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their token"
@@ -21,7 +29,7 @@ class DuckDbEntry(SinkEntry):
     """`connector: duckdb`: a table of a DuckDB file on this machine."""
 
     api_version: ClassVar[int] = 1
-    task_modules: ClassVar[Sequence[str]] = ("connectors.stores.sink", "eos_duckdb.store")
+    task_modules: ClassVar[Sequence[str]] = ("eos.plugin", "eos_duckdb.store")
     promises: ClassVar[Mapping[str, str]] = {_LOG: _PROMISE}
 
     connector: Literal["duckdb"]
@@ -51,7 +59,6 @@ class DuckDbEntry(SinkEntry):
 
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
         """See SinkEntry."""
-        from connectors.stores.sink import StoreSink
         from eos_duckdb.store import DuckDbStore  # loads DuckDB
 
         store = DuckDbStore(self.path, self.table, create=self.create == "if-missing")

@@ -11,8 +11,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
-from eos.errors import BadRowError, SinkUnavailableError, TargetError
+from eos import BadRowError, Finding, SinkUnavailableError, TargetError
 
 _TURN_S = 30.0
 """How long a call waits for another process that has the file open: DuckDB lets one process write."""

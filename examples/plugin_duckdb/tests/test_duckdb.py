@@ -11,13 +11,15 @@ import pyarrow as pa
 import pytest
 from eos_duckdb.store import DuckDbStore, quoted
 
-from connectors.testing.stores import TokenStoreCompliance
+from eos.testing import TokenStoreCompliance
 
 _HOSTILE = 'rows"; DROP TABLE eos_token; --'
 
 
 class TestDuckDb(TokenStoreCompliance):
     """Every test of a sink, and every test of a store with a token."""
+
+    events = 10  # each opens the file several times
 
     def make_store(self, folder: Path, schema: pa.Schema) -> DuckDbStore:
         with duckdb.connect(str(folder / "target.duckdb")) as database:
