@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from confluent_kafka import Message, TopicPartition
+
+from twophase.values import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets(OffsetRange):
+    """A range of a partition. Its positions are offsets."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, found: OffsetRange) -> Offsets:
+        """Return a planned range of this source."""
+        assert isinstance(found.start, int)
+        assert isinstance(found.end, int)
+        return cls(found.split, found.start, found.end)
 
 
 def split_name(topic: str, partition: int) -> str:

@@ -54,6 +54,9 @@ class _Source:
         ids = {topic: f"id of {topic}" for topic in topics if topic not in known.identities}
         return Horizon(self.ends, StartingPoint(new, ids), self.withheld)
 
+    def limit(self, offsets: OffsetRange, max_records: int) -> int:
+        raise AssertionError("integers are cut by their distance")
+
 
 class _Turns(AlwaysDue):
     """Remembers what it is told."""
