@@ -285,7 +285,7 @@ class AbortPrepared(Action[None]):
 
 @dataclass(frozen=True, slots=True)
 class Revoke(Action[None]):
-    """Delete the permits of this run and of earlier tries; wait for stragglers (R9)."""
+    """Delete the permits of this run and of earlier tries; wait for zombie writers (R9)."""
 
     scope: Scope
     counted: bool = False  # the checkpoint is counted as committed; else the try was aborted

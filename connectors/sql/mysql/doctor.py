@@ -232,7 +232,7 @@ def _try_load_local(url: str, target: Target | None) -> Iterator[Finding]:
 
 
 def _try_kill(session: Session, url: str) -> Iterator[Finding]:
-    """Whether the user may end a connection of its own, as a start does with stragglers."""
+    """Whether the user may end a connection of its own, as a start does with zombie connections."""
     with Session(url) as other:
         number = int(other.execute("SELECT CONNECTION_ID()")[0][0])
         try:
