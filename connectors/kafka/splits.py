@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Message, TopicPartition
 
+from twophase.positions import Position
 from twophase.values import OffsetRange
 
 
@@ -19,9 +20,13 @@ class Offsets(OffsetRange):
     @classmethod
     def of(cls, found: OffsetRange) -> Offsets:
         """Return a planned range of this source."""
-        assert isinstance(found.start, int)
-        assert isinstance(found.end, int)
-        return cls(found.split, found.start, found.end)
+        return cls(found.split, as_offset(found.start), as_offset(found.end))
+
+
+def as_offset(position: Position) -> int:
+    """Return a position of a split of this source: an offset."""
+    assert isinstance(position, int)
+    return position
 
 
 def split_name(topic: str, partition: int) -> str:

@@ -17,6 +17,7 @@ from spark_jobs.query.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
+from twophase.positions import distance, total
 from twophase.values import OffsetRange, StartingPoint
 
 
@@ -264,7 +265,7 @@ def test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothin
         assert planned["ends"]["t/11"] == 2
         ranges = _ranges(reader, start, planned)
         assert "t/11" not in {each.split for each in ranges}
-        assert sum(each.end - each.start for each in ranges) == 10
+        assert total(distance(each.start, each.end) for each in ranges) == 10
         assert SourceOffset.from_json(planned).began.positions == found
         start, source.first = planned, {"t/11": 4}
     reader = SourceReader(cast(Any, source), began, ALL_THERE, TOKEN)
