@@ -35,7 +35,7 @@ class FilesEntry(SplitSourceEntry):
     @property
     def columns(self) -> Sequence[str]:
         """See SourceEntry."""
-        return self.build().schema.names
+        return [str(name) for name in self.build().schema.names]
 
     @property
     def description(self) -> Mapping[str, str]:

@@ -59,7 +59,8 @@ def open_store(url: str, options: Sequence[tuple[str, str]]) -> Any:
     """Return the client of a folder or of an object store. Raises SourceError."""
     try:
         if "://" in url:
-            return from_url(url, config=dict(options))
+            config: Any = dict(options)  # the keys depend on the kind of store
+            return from_url(url, config=config)
         if not Path(url).is_dir():
             raise SourceError(f"the folder {url} is missing", remedy="create it, or correct the source's url")
         return LocalStore(url)

@@ -186,7 +186,7 @@ class FilesSource(SplitSource):
 
     def _bytes(self, file: File, low: int, high: int) -> bytes:
         """Return bytes of the very version that was listed."""
-        options: dict[str, Any] = {"range": (low, high)} if low < high else {}
+        options: obstore.GetOptions = {"range": (low, high)} if low < high else {}
         if file.etag is not None:
             options["if_match"] = file.etag
         try:
