@@ -76,7 +76,7 @@ class Committer(Protocol):
         compared with it before anything is rolled back, since a sink that went back in time may hold prepared what is
         decided (H27): SetBackError.
 
-        Returns only when nobody older can prepare any more (it waits for stragglers). Raises FencedError if the row
+        Returns only when nobody older can prepare any more (it waits for zombie writers). Raises FencedError if the row
         holds a
         higher epoch, IdentityError if it holds another incarnation, unless `take_over` says that this is meant (eos
         reset).
@@ -144,7 +144,7 @@ class Committer(Protocol):
         """Roll back. Returns only when none of them is listed any more and none has a witness (H19). Idempotent."""
 
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
-        """Delete the permits of `scope` and of earlier tries of it; waits for stragglers that hold one (R9).
+        """Delete the permits of `scope` and of earlier tries of it; waits for zombie writers that hold one (R9).
 
         `counted`: the sink has counted the checkpoint. It is asked before anything is rolled back: SetBackError (H27).
         """

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
+from connectors.api.fields import MaxBacklog
 from connectors.registry import open_head
 from connectors.spec import Spec
-from connectors.spec.settings import MaxBacklog
 from eos.errors import HeadError
 from spark_jobs.observe.report import Listener
 from twophase.backlog import NO_LIMITS, Limit
@@ -22,8 +22,8 @@ from twophase.ids import INCARNATION_LENGTH
 from twophase.messages import Seen
 from twophase.news import Watcher, nobody
 from twophase.participants import Committer
+from twophase.positions import Positions
 from twophase.status import read_status
-from twophase.values import Positions
 
 _LETTERS: Final = string.ascii_lowercase + string.digits  # of an incarnation: about 100 bits
 

@@ -8,8 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _GUARANTEES: Final = "connectors/spec/guarantees.py"
 _MODE: Final = "connectors/spec/mode.py"
-_KAFKA_SINK: Final = "connectors/spec/kafka_sink.py"
-_STARTING: Final = "connectors/spec/starting.py"
+_KAFKA_SINK: Final = "connectors/kafka/sink/entry.py"
+_STARTING: Final = "connectors/kafka/starting_offsets.py"
 _SUBSTITUTION: Final = "connectors/spec/substitution.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
 _TABLE_NAMES: Final = "connectors/spec/table_names.py"
@@ -52,7 +52,7 @@ MUTANTS: Final = (
     Mutant(
         name="a setting that moves the positions of a source is taken",
         rule="R6",
-        path="connectors/spec/sources.py",
+        path="connectors/kafka/entry.py",
         before='    "group.id": "write it as group_id",\n',
         after="",
         caught_by=(f"{_MISTAKES}::test_librdkafka_settings_that_the_framework_sets_are_refused",),
@@ -61,8 +61,8 @@ MUTANTS: Final = (
         name="at-least-once merges rows",
         rule=_AT_LEAST_ONCE,
         path=_MODE,
-        before='        if isinstance(sink, Section) and sink.get("commit") == "upsert":\n',
-        after='        if isinstance(sink, Section) and sink.get("commit") == "":\n',
+        before="        if reason:\n",
+        after="        if not reason:\n",
         caught_by=(
             "tests/twophase/test_at_least_once.py::test_merging_is_refused_with_the_reason_and_what_else_can_be_had",
         ),
@@ -99,9 +99,9 @@ MUTANTS: Final = (
     Mutant(
         name="a promise of exactly-once is made for an at-least-once run",
         rule=_GUARANTEED,
-        path=_GUARANTEES,
-        before="_direct(spec, entry, words) if spec.checkpoint.at_least_once else words\n",
-        after="words\n",
+        path="connectors/sql/entry.py",
+        before="        if context.at_least_once:\n            unique",
+        after="        if not context.at_least_once:\n            unique",
         caught_by=("tests/twophase/test_at_least_once.py::test_what_validate_says",),
     ),
     Mutant(
@@ -115,17 +115,17 @@ MUTANTS: Final = (
     Mutant(
         name="that aborted records are written is not said",
         rule=_GUARANTEED,
-        path=_GUARANTEES,
-        before='        if source.isolation_level == "read_uncommitted":\n',
-        after='        if source.isolation_level == "":\n',
+        path="connectors/kafka/entry.py",
+        before='        if self.isolation_level == "read_uncommitted":\n',
+        after='        if self.isolation_level == "":\n',
         caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
     ),
     Mutant(
         name="that lost records are left out is not said",
         rule=_GUARANTEED,
-        path=_GUARANTEES,
-        before="        if not source.fail_on_data_loss:\n",
-        after="        if source.fail_on_data_loss:\n",
+        path="connectors/kafka/entry.py",
+        before="        if not self.fail_on_data_loss:\n",
+        after="        if self.fail_on_data_loss:\n",
         caught_by=(f"{_PROMISES}::test_what_takes_from_a_guarantee_is_said",),
     ),
     Mutant(
@@ -139,17 +139,17 @@ MUTANTS: Final = (
     Mutant(
         name="that a topic needs readers of committed records is not said",
         rule=_GUARANTEED,
-        path=_GUARANTEES,
-        before='            "a topic that exists, and readers with isolation.level=read_committed",\n',
-        after='            "a topic that exists",\n',
+        path=_KAFKA_SINK,
+        before='            (f"{_TOPIC}, and readers with isolation.level=read_committed", markers, log_needs(context)),\n',
+        after="            (markers, log_needs(context)),\n",
         caught_by=(f"{_PROMISES}::test_each_sink_and_variant_says_what_it_needs",),
     ),
     Mutant(
         name="that a topic may not be compacted at-least-once is not said",
         rule=_AT_LEAST_ONCE,
-        path=_GUARANTEES,
-        before="    own = of_topic if isinstance(entry, KafkaSinkEntry) else of_table\n",
-        after="    own = of_table\n",
+        path=_KAFKA_SINK,
+        before='[f"{_TOPIC} and is not compacted", markers]',
+        after="[markers]",
         caught_by=(f"{_PROMISES}::test_each_sink_and_variant_says_what_it_needs",),
     ),
     Mutant(
@@ -168,7 +168,7 @@ MUTANTS: Final = (
     Mutant(
         name="blanks at the end of a secret's file are not a part of it",
         rule="docs/security.md, Secrets",
-        path=_SUBSTITUTION,
+        path="connectors/secrets.py",
         before='        return content.decode().removesuffix("\\n").removesuffix("\\r")\n',
         after="        return content.decode().rstrip()\n",
         caught_by=(f"{_VALUES}::test_only_one_newline_at_the_end_of_a_secret_file_goes",),

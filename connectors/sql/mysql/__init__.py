@@ -1,6 +1,6 @@
-"""MySQL and MariaDB by two-phase commit.
+"""MySQL and MariaDB as sinks, by two-phase commit or by a log.
 
-Read in this order: `sink` (what a spec names), `target` and `fit` (does the table take the rows), `writer` (a task's
-half: `encode`, `bulk`), `xa` (the statements of two-phase commit), `tables` (the protocol's own rows), `committer` and
-`permits` (the driver's half), `doctor`.
+Read in this order: `sink` (the sink of a spec), `target` and `fit` (whether the table takes the rows), `writer` (a
+task's half: `encode`, `bulk`), `xa` (the statements of two-phase commit), `server` (the driver's connection), `store`
+(the connection that applies a log), `zombie_connections`, `doctor`.
 """

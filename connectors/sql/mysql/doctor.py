@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
-from connectors.sql.address import masked, protection
 from connectors.sql.mysql import requirements, xa
+from connectors.sql.mysql.address import masked, protection
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table
@@ -232,7 +232,7 @@ def _try_load_local(url: str, target: Target | None) -> Iterator[Finding]:
 
 
 def _try_kill(session: Session, url: str) -> Iterator[Finding]:
-    """Whether the user may end a connection of its own, as a start does with stragglers."""
+    """Whether the user may end a connection of its own, as a start does with zombie connections."""
     with Session(url) as other:
         number = int(other.execute("SELECT CONNECTION_ID()")[0][0])
         try:

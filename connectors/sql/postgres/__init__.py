@@ -1,5 +1,6 @@
-"""PostgreSQL by two-phase commit: PREPARE TRANSACTION, and COPY.
+"""PostgreSQL as a sink: PREPARE TRANSACTION, and COPY.
 
-Read in this order: `sink` (what a spec names), `target` and `fit` (does the table take the rows), `writer` (a task's
-half: `rows`), `server` (the driver's connection), `stragglers`, `doctor`.
+Read in this order: `sink` (the sink of a spec), `target` and `fit` (whether the table takes the rows), `writer` (a
+task's half: `encode`, `copying`), `transactions` (the statements of two-phase commit), `server` (the driver's
+connection), `store` (the connection that applies a log), `zombie_connections`, `doctor`.
 """
