@@ -1,4 +1,4 @@
-"""Names for a connector in a distribution of its own: its spec entry, and the small contracts of stores and sources.
+"""Names for a connector in a separate distribution: its spec entry, and the small contracts of stores and sources.
 
 docs/plugins.md has a complete example of each. A name is imported when it is first used, so the module of an entry
 loads neither a client nor pyarrow.

@@ -219,7 +219,6 @@ class KafkaSource:
             yield from bad_records_of(client, offsets, self.format, self.schema, self.name, skip_lost=skip_lost)
 
     def limit(self, offsets: OffsetRange, max_records: int) -> Position:
-        """See Source."""
         wanted = Offsets.of(offsets)
         return min(wanted.start + max_records, wanted.end)
 

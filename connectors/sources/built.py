@@ -37,12 +37,10 @@ class BuiltSource:
 
     @property
     def schema(self) -> pa.Schema:
-        """See Source."""
         whole = self.source.schema
         return whole if self.chosen is None else pa.schema([field for field in whole if field.name in self.chosen])
 
     def select(self, columns: Sequence[str]) -> BuiltSource:
-        """See Source."""
         missing = set(columns) - set(self.schema.names)
         if missing:
             raise SpecError(f"source {self.name}: no such column: {', '.join(sorted(missing))}")
@@ -64,7 +62,6 @@ class BuiltSource:
         return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
 
     def limit(self, offsets: OffsetRange, max_records: int) -> Position:
-        """See Source."""
         return self.source.limit(offsets.split, offsets.start, offsets.end, max_records)
 
     def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
@@ -73,7 +70,6 @@ class BuiltSource:
         return {each.split: json.dumps([each.end, witness]) for each, witness in found if witness is not None}
 
     def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
-        """See Source."""
         for split, stored in witnesses.items():
             position, before = _parsed(split, stored)
             if self.source.witness(split, position) != before:
@@ -114,7 +110,6 @@ class BuiltSource:
         """See Source. The service is not told."""
 
     def check(self) -> Sequence[Finding]:
-        """See Source."""
         return [replace(each, check=f"{self.name}: {each.check}") for each in self.source.check()]
 
 

@@ -17,7 +17,7 @@ class Checked(Protocol):
     """A store that tells whether it takes rows."""
 
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
-        """See TokenStore."""
+        """Do nothing."""
 
 
 S = TypeVar("S", bound=Checked)
@@ -43,19 +43,16 @@ class SmallStoreSink(Generic[S]):
         return None if self.form is None else str(self.form.schema)
 
     def open_as(self, schema: pa.Schema, known: str) -> Self:
-        """See Sink."""
         stored = stored_schema(schema)
         if str(stored) != known:
             raise must_wait(self.name, "its columns are not those that an earlier start has checked")
         return replace(self, form=RowForm(stored))
 
     def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink."""
         return list(stored_schema(schema).names)
 
     @property
     def columns(self) -> Sequence[str]:
-        """See Sink."""
         return list(self.opened.schema.names)
 
     @property
@@ -65,7 +62,6 @@ class SmallStoreSink(Generic[S]):
 
     @property
     def refuses_equal(self) -> bool:
-        """See Sink."""
         return False
 
     @property

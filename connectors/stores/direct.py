@@ -57,7 +57,6 @@ class StoreDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        """See DirectWriter."""
         size = 0
         if self._file is not None and self._waiting is not None:
             with self._kept():
@@ -70,7 +69,6 @@ class StoreDirectWriter:
         return Committable(self._transaction, rows=self._rows, bytes=size)
 
     def abort(self) -> None:
-        """See DirectWriter."""
         if self._file is not None:
             with suppress(OSError):  # a full disk refuses the buffer once more, and the rows are given up anyway
                 self._file.close()

@@ -33,23 +33,18 @@ class StoreLedger:
         """See Ledger. The store creates what it needs by itself."""
 
     def entries(self, incarnation: str, asked: Iterable[Committable]) -> Entries:
-        """See Ledger."""
         _, found = self._slot.read()
         number = number_of(found, incarnation)
         slots = {} if number is None else {0: number}
         return Entries(found.owner if found else None, slots, seen(found, incarnation, list(asked)))
 
     def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
-        """See Ledger."""
         self._slot.claim(owner, take_over=take_over, begins=begins, counted=counted)
 
     def share_out(self, scope: Scope) -> None:
-        """See Ledger."""
         self._slot.check_next(scope)
 
     def apply(self, share: Share, storage: Storage) -> Sequence[CommitOutcome]:
-        """See Ledger."""
-
         def put(expected: str, token: str) -> bool:
             batches = _Batches(storage, share)
             try:
@@ -64,11 +59,9 @@ class StoreLedger:
     def give_up(
         self, incarnation: str, transactions: Sequence[TransactionId], delete: Callable[[Sequence[TransactionId]], None]
     ) -> TransactionId | None:
-        """See Ledger."""
         return self._slot.give_up(incarnation, transactions, delete)
 
     def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """See Ledger."""
         self._slot.catch_up(owner, checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:

@@ -44,20 +44,16 @@ class PreparingSink(SmallStoreSink[PreparingStore]):
     """
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> PreparingWriter:
-        """See Sink."""
         del instead_of  # the token counts a repaired transaction as the one that it replaces
         return PreparingWriter(self.store, self.opened, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
-        """See Sink."""
         return StoreDirectWriter(self.name, partial(land_in_preparing_store, self.store), self.opened, transaction)
 
     def committer(self, pipeline: str) -> PreparingCommitter:
-        """See Sink."""
         return PreparingCommitter(self.name, self.store, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
-        """See Sink."""
         del writers
         return self.store.check(None if schema is None else stored_schema(schema))
 
@@ -75,7 +71,6 @@ class PreparingWriter:
         self._bytes = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """See Writer."""
         if not batch.num_rows:
             return
         rows = self._form.convert(batch, self._rows + 1)
@@ -105,7 +100,6 @@ class PreparingWriter:
             raise
 
     def prepare(self) -> Committable:
-        """See Writer."""
         data = {}
         if self._stream is not None:
             self._stream.finish()
@@ -114,7 +108,6 @@ class PreparingWriter:
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes, data=data)
 
     def abort(self) -> None:
-        """See Writer."""
         if self._stream is not None:
             self._stream.give_up()
             with suppress(Exception):  # the error of the task tells more; the committer removes what stays
@@ -137,7 +130,6 @@ class PreparingCommitter:
         self._epoch: int | None = None  # None: not claimed yet
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """See Committer."""
         self._incarnation = incarnation
         _, found = self._slot.read()
         number, visible = number_of(found, incarnation), seen(found, incarnation, expected)
@@ -152,7 +144,6 @@ class PreparingCommitter:
     def claim(
         self, incarnation: str, epoch: int, *, take_over: bool = False, begins: int = -1, counted: int = -1
     ) -> None:
-        """See Committer."""
         self._slot.claim(Owner(incarnation, epoch), take_over=take_over, begins=begins, counted=counted)
         self._incarnation, self._epoch = incarnation, epoch
         check_counted(self.name, self._number(incarnation), counted)
@@ -192,7 +183,6 @@ class PreparingCommitter:
         """See Committer. The token counts in the step that shows the rows."""
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """See Committer."""
         incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         missing = set(self._missing(incarnation, [each.data[_PREPARED] for each in committables if each.data]))
         number = self._number(incarnation)
@@ -201,7 +191,6 @@ class PreparingCommitter:
         return [each for each in committables if each.data.get(_PREPARED) in missing]
 
     def permit_again(self, scope: Scope) -> None:
-        """See Committer."""
         self._slot.check_owner(Owner(scope.incarnation, scope.epoch))
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -228,7 +217,6 @@ class PreparingCommitter:
             check_counted(self.name, self._number(scope.incarnation), scope.checkpoint_id)
 
     def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
-        """See Committer."""
         self._slot.catch_up(Owner(incarnation, epoch), checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:

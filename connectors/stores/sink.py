@@ -39,21 +39,17 @@ class StoreSink(SmallStoreSink[TokenStore]):
         return replace(opened, log=self.log.on_driver())
 
     def open_as(self, schema: pa.Schema, known: str) -> Self:
-        """See Sink."""
         opened = super(StoreSink, self).open_as(schema, known)
         return replace(opened, log=self.log.on_driver())
 
     def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        """See Sink."""
         del instead_of  # the token counts a repaired transaction as the one that it replaces
         return LogWriter(self.log.open(), self.opened, 1, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
-        """See Sink."""
         return StoreDirectWriter(self.name, partial(land_in_token_store, self.store), self.opened, transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
-        """See Sink."""
         return LogCommitter(self.name, StoreLedger(self.name, self.store, pipeline), self.log.open())
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:

@@ -65,7 +65,6 @@ class StoreTarget:
         self.store = self.make_store(self._data, self.schema)
 
     def sink(self, name: str) -> Sink:
-        """See Target."""
         return self.sink_of(name, self.store)
 
     def sink_of(self, name: str, store: Any) -> Sink:
@@ -73,12 +72,10 @@ class StoreTarget:
         return PreparingSink(name, store) if self.is_preparing else StoreSink(name, store, self.log)
 
     def rows(self) -> Counter[Row]:
-        """See Target."""
         found = self.read(self.store)
         return Counter(zip(found.column("n").to_pylist(), found.column("text").to_pylist(), strict=True))
 
     def leave_foreign(self) -> Callable[[], None] | None:
-        """See Target."""
         return None if self.is_preparing else leave_in_log(self.log.open())
 
     def copy(self) -> Callable[[], None]:

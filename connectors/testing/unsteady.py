@@ -46,7 +46,6 @@ class SteadySink:
     sink: Any
 
     def committer(self, pipeline: str) -> Any:
-        """See Sink."""
         return _Steady(self.sink.committer(pipeline))
 
     def __getattr__(self, name: str) -> Any:

@@ -50,7 +50,6 @@ class _RepeatingSink:
     committers: list[_Repeating] = field(default_factory=list)
 
     def committer(self, pipeline: str) -> _Repeating:
-        """See Sink."""
         self.committers.append(_Repeating(self.sink.committer(pipeline), self.chance))
         return self.committers[-1]
 
