@@ -2,16 +2,17 @@
 
 A job imports `ExactlyOnce`, `register_formats`, `run`, `load_spec` and `Spec`. A connector implements `Source` or
 `Sink` with its `Writer`, `DirectWriter` and `Committer`, or a `Format`; the other names are the values of these
-contracts and the errors that they raise. All other error classes are in `eos.errors`. docs/api.md lists the names.
+contracts and the errors that they raise. All other error classes are in `eos.errors`. A connector in a separate
+distribution also imports `eos.plugin`, and its tests import `eos.testing`. docs/api.md lists the names.
 
 A name is imported when it is first used: `import eos` loads neither Spark nor a database driver.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from eos._lazy import importer
 from eos._neighbours import refuse_shadows
 
 if TYPE_CHECKING:
@@ -88,21 +89,11 @@ _NAMES: Final = {
 }
 """Public names by the module that defines them. A test compares them with the imports for type checkers above."""
 
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
-
 refuse_shadows()
 
 
 if not TYPE_CHECKING:  # a type checker would take every unknown name for an object
-
-    def __getattr__(name: str) -> object:
-        """Import a public name at its first use (PEP 562)."""
-        if name not in _MODULES:
-            message = f"module 'eos' has no attribute {name!r}"
-            raise AttributeError(message)
-        value: object = getattr(import_module(_MODULES[name]), name)
-        globals()[name] = value
-        return value
+    __getattr__ = importer(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,6 @@
 """Test suites for connectors that live outside of this project: derive a class, and pytest runs its tests.
 
-- `SinkCompliance`: a `Sink` of your own. Provide the fixture `target`, a `SinkTarget`.
+- `SinkCompliance`: a `Sink` of your own. Provide the fixture `target`, a `SinkTarget` for each `Row` of `SCHEMA`.
 - `UpsertCompliance`: the same for a sink that merges rows by a key.
 - `SourceCompliance`: a source. Provide `make_source`, `append` and `damages`.
 - `FormatCompliance`: a format. Provide `make_format`, `encode` and `bad_values`.
@@ -23,13 +23,17 @@ pytest.register_assert_rewrite("connectors.testing")
 
 from connectors.testing.compliance import SinkCompliance, UpsertCompliance  # noqa: E402
 from connectors.testing.formats import FormatCompliance  # noqa: E402
-from connectors.testing.sources import SourceCompliance  # noqa: E402
+from connectors.testing.rows import SCHEMA, Row  # noqa: E402
+from connectors.testing.sources import Damage, SourceCompliance  # noqa: E402
 from connectors.testing.stores import PreparingStoreCompliance, TokenStoreCompliance  # noqa: E402
 from connectors.testing.target import Target as SinkTarget  # noqa: E402
 
 __all__ = [
+    "SCHEMA",
+    "Damage",
     "FormatCompliance",
     "PreparingStoreCompliance",
+    "Row",
     "SinkCompliance",
     "SinkTarget",
     "SourceCompliance",

@@ -34,7 +34,7 @@ TWO_PHASE: Final = "two-phase"
 class Entry(Strict):
     """Base of `SourceEntry` and `SinkEntry`: one connection of a pipeline to a service.
 
-    A subclass declares `api_version`, the `connectors.api.plugins.API_VERSION` that it was written for.
+    A subclass declares `api_version`, the `eos.plugin.API_VERSION` that it was written for.
     """
 
     api_version: ClassVar[int]

@@ -29,7 +29,7 @@ WRONG: Final = "eos_spec"
 
 
 def wrong(found: str, *allowed: str, suggestion: str = "", at: str = "") -> PydanticCustomError:
-    """What a validator raises. `at`: the key inside the validated mapping that is meant."""
+    """Return the error that a validator raises. `at`: the key, inside the validated mapping, that is wrong."""
     context = {"found": found, "allowed": allowed, "suggestion": suggestion, "at": at}
     return PydanticCustomError(WRONG, "{found}", context)
 

@@ -30,7 +30,7 @@ class SplitSource(ABC):
         - Records that `end` has once included stay. Where they change, `read` and `end` raise; they never give others.
         - An instance holds configuration only and can be pickled: it goes to the planner's process and to tasks.
 
-    `connectors.testing.sources.SourceCompliance` holds a source to these rules.
+    `eos.testing.SourceCompliance` holds a source to these rules.
     """
 
     @property

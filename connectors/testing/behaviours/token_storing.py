@@ -33,7 +33,7 @@ class TokenStoring(Storing):
         assert self.put(store, "s", "one", "two", 1, *rows(3, 5))
         assert self.seen(store) == Counter(rows(0, 5))
 
-    def test_manybatches_are_one_step(self, store: Any) -> None:
+    def test_many_batches_are_one_step(self, store: Any) -> None:
         """No reader sees a part of them."""
         parts: list[Counter[Row]] = []
 

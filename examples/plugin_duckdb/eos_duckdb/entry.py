@@ -1,4 +1,4 @@
-"""The entry of `sinks` for DuckDB. Does not import DuckDB: `eos validate` loads this module."""
+"""The entry of `sinks` for DuckDB. Imports neither DuckDB nor pyarrow: `eos validate` loads this module."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from eos.plugin import (
     Guarantee,
     LocalPath,
-    LogPlace,
     PipelineContext,
     SinkEntry,
-    StoreSink,
     Title,
     at_least_once,
     log_needs,
@@ -29,7 +27,7 @@ class DuckDbEntry(SinkEntry):
     """`connector: duckdb`: a table of a DuckDB file on this machine."""
 
     api_version: ClassVar[int] = 1
-    task_modules: ClassVar[Sequence[str]] = ("eos.plugin", "eos_duckdb.store")
+    task_modules: ClassVar[Sequence[str]] = ("eos_duckdb.store",)
     promises: ClassVar[Mapping[str, str]] = {_LOG: _PROMISE}
 
     connector: Literal["duckdb"]
@@ -59,6 +57,7 @@ class DuckDbEntry(SinkEntry):
 
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
         """See SinkEntry."""
+        from eos.plugin import LogPlace, StoreSink  # loads pyarrow
         from eos_duckdb.store import DuckDbStore  # loads DuckDB
 
         store = DuckDbStore(self.path, self.table, create=self.create == "if-missing")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from connectors.sources.entry import SplitSourceEntry
+from eos.plugin import SplitSourceEntry
 
 if TYPE_CHECKING:
     from eos_files_source.source import FilesSource
@@ -44,7 +44,7 @@ class FilesEntry(SplitSourceEntry):
 
     def build(self) -> FilesSource:
         """See SourceEntry."""
-        from connectors.formats.ddl import parse_ddl
+        from eos.plugin import parse_ddl  # loads pyarrow
         from eos_files_source.source import FilesSource
 
         return FilesSource(self.url, parse_ddl(self.ddl), tuple(sorted(self.options.items())))

@@ -17,11 +17,10 @@ import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
 
-from connectors.api.contracts import Finding
-from connectors.sources.split_source import SplitSource
+from eos import Finding
 from eos.errors import BadRecordError, ConnectorError, OffsetOutOfRangeError, SourceError
+from eos.plugin import Position, SplitSource
 from eos_files_source.listing import File, Listing, list_files, open_store
-from twophase.positions import Position
 
 SPLIT: Final = "files"
 FIRST: Final[Position] = ["", 0, ""]

@@ -11,8 +11,8 @@ import pyarrow.parquet
 import pytest
 from eos_files_source.source import FilesSource
 
-from connectors.testing.sources import Damage, SourceCompliance
 from eos.errors import BadRecordError
+from eos.testing import Damage, SourceCompliance
 
 COLUMNS = pa.schema([("n", pa.int64()), ("text", pa.string())])
 

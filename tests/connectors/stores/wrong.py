@@ -1,8 +1,8 @@
-"""Stores with one mistake each. Not collected: test_wrong_stores.py runs each, and expects its suite to fail."""
+"""Stores with one mistake each. Not collected: test_wrong_stores.py expects tests of their suites to fail."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -154,26 +154,43 @@ class CommitSkipsWhatIsMissing(FolderStore):
         return super().commit(slot, expected, token, [each for each in transactions if each in self.list("")])
 
 
-TOKEN_STORES: tuple[type[SqliteStore], ...] = (
-    ForgetsTheToken,
-    AppliesTwice,
-    IsNotAtomic,
-    IgnoresTheExpectedToken,
-    HasOneToken,
-    KeepsTheTokenInMemory,
-    CutsTheToken,
-)
-PREPARING_STORES: tuple[type[FolderStore], ...] = (
-    LosesWhatIsPrepared,
-    ShowsWhatIsPrepared,
-    AbortLies,
-    AbortRemovesWhatIsCommitted,
-    ListIsIncomplete,
-    CommitIgnoresTheExpectedToken,
-    CommitForgetsTheToken,
-    CommitIsNotAtomic,
-    CommitSkipsWhatIsMissing,
-)
+TOKEN_STORES: Mapping[type[SqliteStore], Sequence[str]] = {
+    ForgetsTheToken: ("another_process_sees_it", "a_second_commit_adds_nothing"),
+    AppliesTwice: ("another_process_sees_it", "rows_are_seen_with_the_commit_and_not_before"),
+    IsNotAtomic: ("rows_that_end_in_an_error_leave_nothing", "many_batches_are_one_step"),
+    IgnoresTheExpectedToken: (
+        "a_put_with_another_expected_token_changes_nothing",
+        "a_frozen_driver_lands_nothing_after_a_claim",
+        "another_process_sees_it",
+    ),
+    HasOneToken: ("a_token_comes_back_to_the_letter", "two_pipelines_and_two_sinks_share_a_place"),
+    KeepsTheTokenInMemory: ("h26_a_copy_counts_what_it_shows", "h26_a_copy_from_before_the_claim_is_noticed"),
+    CutsTheToken: ("a_token_comes_back_to_the_letter",),
+}
+PREPARING_STORES: Mapping[type[FolderStore], Sequence[str]] = {
+    LosesWhatIsPrepared: (
+        "what_is_prepared_is_listed_and_not_seen",
+        "rows_are_seen_with_the_commit_and_not_before",
+    ),
+    ShowsWhatIsPrepared: (
+        "what_is_prepared_is_listed_and_not_seen",
+        "rows_are_seen_with_the_commit_and_not_before",
+    ),
+    AbortLies: ("what_is_aborted_cannot_be_committed", "what_is_aborted_is_never_seen"),
+    AbortRemovesWhatIsCommitted: ("what_is_aborted_cannot_be_committed",),
+    ListIsIncomplete: (
+        "what_is_prepared_is_listed_and_not_seen",
+        "a_start_commits_what_is_decided_and_aborts_the_rest",
+    ),
+    CommitIgnoresTheExpectedToken: (
+        "a_put_with_another_expected_token_changes_nothing",
+        "a_frozen_driver_lands_nothing_after_a_claim",
+    ),
+    CommitForgetsTheToken: ("a_commit_that_comes_twice_adds_nothing", "h26_a_sink_counts_what_it_shows"),
+    CommitIsNotAtomic: ("what_is_aborted_cannot_be_committed",),
+    CommitSkipsWhatIsMissing: ("what_is_aborted_cannot_be_committed",),
+}
+"""By store: the tests of its suite that must fail, without `test_`."""
 
 
 def _token_suite(store: type[SqliteStore]) -> type[_Token]:
