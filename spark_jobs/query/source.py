@@ -150,8 +150,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _witnessed(self, before: SourceOffset, plan: SourceOffset, starts: Positions) -> SourceOffset:
         """The plan with its witnesses. Of splits that go on, those of the plan before are compared (H23).
 
-        They are compared last. Otherwise an input that is replaced in between would get witnesses of its new records, and
-        nothing would be compared with those that were read.
+        They are compared last. Otherwise an input that is replaced in between would get witnesses of its new records,
+        and nothing would be compared with those that were read.
         """
         moved = plan.ranges({**starts, **before.ends})
         witnesses = {**before.witnesses, **self._source.witnesses(moved)}
