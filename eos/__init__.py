@@ -17,7 +17,7 @@ from eos._neighbours import refuse_shadows
 
 if TYPE_CHECKING:
     from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
-    from connectors.api.format import Decoded, Format, Undecodable
+    from connectors.api.decoding import Decoded, Format, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
     from eos.errors import (
@@ -69,7 +69,7 @@ __all__ = [
 
 _NAMES: Final = {
     "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
-    "connectors.api.format": ("Decoded", "Format", "Undecodable"),
+    "connectors.api.decoding": ("Decoded", "Format", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),
     "eos.errors": (

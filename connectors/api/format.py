@@ -1,62 +1,15 @@
-"""The entry `format` of a source: the base of the models that `eos.formats` brings, and the contract of a format."""
+"""The entry `format` of a source: the base of the models that `eos.formats` brings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from connectors.api import plugins
 from connectors.api.choice import Chosen
 from connectors.api.model import Strict
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """One record that does not decode.
-
-    Created by: `Format.decode`. Read by: the source, which writes it as a dead letter, skips it, or raises
-    BadRecordError with `reason`, as `on_bad_record` in the spec says.
-    """
-
-    index: int  # in the column that was given
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The result for one column: every value is either a row of `rows` or an entry of `bad`.
-
-    Created by: `Format.decode`. Read by: the source, in a task.
-    """
-
-    rows: pa.RecordBatch  # the good records, in order
-    bad: tuple[Undecodable, ...] = ()  # by ascending index
-
-
-class Format(Protocol):
-    """A decoder of record values into columns.
-
-    Implemented by: a connector. Called by: a source, in a task. It is pickled inside the source, so it holds
-    configuration only.
-
-    Call order: `schema` on the driver and in tasks; `decode` once per batch of records, in any order.
-
-    Blocking: no call blocks; `decode` does no I/O.
-
-    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value.
-
-    Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
-    """
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of `Decoded.rows`."""
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
+    from connectors.api.decoding import Format
 
 
 class FormatEntry(Strict):

@@ -7,7 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.api.format import Decoded, Undecodable
+from connectors.api.decoding import Decoded, Undecodable
 
 Parse = Callable[[pa.Array], pa.RecordBatch]
 """Decodes a whole column, one row per value; raises ValueError if any value of it does not decode."""

@@ -12,7 +12,7 @@ from connectors.api.model import wrong
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
-    from connectors.api.format import Format
+    from connectors.api.decoding import Format
 
 _MAX_NESTING: Final = 64
 

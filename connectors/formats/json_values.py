@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from connectors.api.format import Decoded
+from connectors.api.decoding import Decoded
 from connectors.formats import wire
 from connectors.formats.decode import sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from connectors.api.format import Decoded
+from connectors.api.decoding import Decoded
 from connectors.formats.decode import sieve
 
 VALUE = "value"

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.api.format import Undecodable
+from connectors.api.decoding import Undecodable
 from connectors.dead_letters import RECORD, encode_headers, printable
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata

@@ -8,7 +8,7 @@ from typing import Final, Literal
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.api.format import Format, Undecodable
+from connectors.api.decoding import Format, Undecodable
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata

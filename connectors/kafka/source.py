@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
-from connectors.api.format import Format
+from connectors.api.decoding import Format
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from connectors.api.format import Decoded, Format
+from connectors.api.decoding import Decoded, Format
 from connectors.testing.sources import MILLION, environment
 
 _IN_A_TASK: Final = """

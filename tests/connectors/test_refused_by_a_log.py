@@ -149,7 +149,7 @@ def test_a_crash_within_it_leaves_neither_row_nor_letter(tmp_path: Path, monkeyp
     class Crash(BaseException):
         pass
 
-    def crash(name: str, _checkpoint: int) -> None:
+    def crash(name: str, _checkpoint: int, _sink: str = "") -> None:
         if name == "applying":
             raise Crash
 

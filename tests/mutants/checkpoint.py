@@ -69,7 +69,7 @@ MUTANTS: Final = (
         name="a plan may end before what is completed",
         rule="R6",
         path="twophase/checkpoint.py",
-        before="""    if end < start:
+        before="""    if is_before(end, start):
 """,
         after="""    if end < 0:
 """,

@@ -64,8 +64,8 @@ MUTANTS: Final = (
         name="a reset to an offset that is gone is done",
         rule="docs/operations.md",
         path=_NEW_START,
-        before="        if not least <= start <= end:\n",
-        after="        if not start <= end:\n",
+        before="        if is_before(start, least) or is_before(end, start):\n",
+        after="        if is_before(end, start):\n",
         caught_by=(f"{_NEW_START_TESTS}::test_an_offset_that_there_is_not",),
     ),
     Mutant(
@@ -80,8 +80,8 @@ MUTANTS: Final = (
         name="positions of a topic that was made again count for the new one",
         rule="H23",
         path=_NEW_START,
-        before="if topic_of(split) not in again}",
-        after="if split not in again}",
+        before="if not {split, topic_of(split)} & again}",
+        after="if not {split} & again}",
         caught_by=(f"{_NEW_START_TESTS}::test_a_topic_that_was_made_again_was_not_read",),
     ),
     Mutant(

@@ -69,7 +69,7 @@ MUTANTS: Final = (
         name="an abort deletes segments of a newer epoch",
         rule="R8",
         path=_COMMITTER,
-        before="        _check_older(self.name, self._epoch, own)\n",
+        before="        check_older(self.name, self._epoch, own)\n",
         after="",
         caught_by=(f"{_SINK_TESTS}::test_nobody_aborts_what_is_applied_or_of_a_newer_epoch",),
     ),
@@ -122,7 +122,7 @@ MUTANTS: Final = (
     Mutant(
         name="committables of another checkpoint are applied",
         rule="R6",
-        path=_BELONGING,
+        path="connectors/owner.py",
         before="        if (scope.incarnation, scope.checkpoint_id, each.transaction.sink) != wanted:\n",
         after="        if scope.incarnation != wanted[0]:\n",
         caught_by=(f"{_SINK_TESTS}::test_committables_of_another_checkpoint_or_sink_are_refused",),

@@ -50,7 +50,7 @@ MUTANTS: Final = (
         name="a pipeline with records to read that completes no checkpoint is idle",
         rule="docs/watching.md, Metrics",
         path="spark_jobs/page/metrics.py",
-        before="set(self.sources) and not any(each.unread for each in self.polls.values()):\n",
+        before="set(self.sources) and not any(each.unread != 0 for each in self.polls.values()):\n",
         after="set(self.sources):\n",
         caught_by=(_PROGRESS,),
     ),

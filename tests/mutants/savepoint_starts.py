@@ -78,9 +78,9 @@ MUTANTS: Final = (
         name="what a start from a savepoint reads again is not told",
         rule="docs/savepoints.md",
         path="spark_jobs/operations/repeated_records.py",
-        before="""            if source in sources and end > first:
+        before="""            if source in sources and is_before(first, end):
 """,
-        after="""            if source in sources and end < first:
+        after="""            if source in sources and is_before(end, first):
 """,
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_of_another_life_only_what_that_one_has_read",),
     ),

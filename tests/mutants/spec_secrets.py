@@ -153,7 +153,7 @@ MUTANTS: Final = (
         name="a setting that is called a password is not a secret",
         rule=_MASKING,
         path="connectors/spec/reading.py",
-        before="                if path and path[-1] in _SETTINGS and is_secret_name(key):\n",
+        before="                if path and (path[-1] in _SETTINGS or path[0] in _ENTRIES) and is_secret_name(key):\n",
         after="                if path and path[-1] in _SETTINGS and is_secret_name(str(entry.value)):\n",
         caught_by=(
             "tests/connectors/spec/test_secrets.py::test_nothing_that_is_printed_of_a_right_spec_shows_a_secret",

@@ -85,7 +85,7 @@ MUTANTS: Final = (
         name="a checkpoint may begin behind the end of the one before it",
         rule="R6",
         path="twophase/transitions.py",
-        before="""    if each.start != before or each.end < each.start:
+        before="""    if each.start != before or is_before(each.end, each.start):
 """,
         after="""    if before is None or each.start < before or each.end < each.start:
 """,

@@ -134,8 +134,8 @@ MUTANTS: dict[str, Mutant] = {
         (
             Patch("checkpoint", _REPLAY, "    if number > head.completed + 1:\n"),
             Patch("transitions", "        if number != head.completed + 1:\n", "        if False:\n"),
-            Patch("checkpoint", "    if end < start:\n", "    if False:\n"),
-            Patch("transitions", "if each.start != before or each.end < each.start:", "if False:"),
+            Patch("checkpoint", "    if is_before(end, start):\n", "    if False:\n"),
+            Patch("transitions", "if each.start != before or is_before(each.end, each.start):", "if False:"),
         ),
     ),
     "a replay computes this version's digests, whatever the record names (R4)": Mutant(

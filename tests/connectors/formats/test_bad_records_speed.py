@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.api.format import Format
+from connectors.api.decoding import Format
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_judge import Judge
 from connectors.formats.json_values import JsonFormat, _parse

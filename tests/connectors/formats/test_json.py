@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.api.format import Decoded
+from connectors.api.decoding import Decoded
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from eos.errors import SpecError

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from connectors.api.format import Decoded, Format, Undecodable
+from connectors.api.decoding import Decoded, Format, Undecodable
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from connectors.testing.formats import FormatCompliance

@@ -9,7 +9,7 @@ import sys
 def test_what_is_loaded_is_collected_no_more_from_the_second_task_on() -> None:
     """And what comes later is: a task's garbage must not stay."""
     code = (
-        "import gc; from spark_jobs import writing, worker\n"
+        "import gc; from spark_jobs.batch import writing; from spark_jobs.session import worker\n"
         "worker.settle(); first = gc.get_freeze_count()\n"
         "worker.settle(); second = gc.get_freeze_count()\n"
         "kept = [[] for _ in range(5000)]; worker.settle(); third = gc.get_freeze_count()\n"
