@@ -78,7 +78,7 @@ class AwsIdentity:
         return cls(**{_WORDS[word]: value for word, value in words.items()})
 
 
-def kafka_token(identity: AwsIdentity) -> tuple[str, float]:
+def msk_token(identity: AwsIdentity) -> tuple[str, float]:
     """Return a token for Amazon MSK, and the time at which it ends (seconds since 1970).
 
     Asks the source of the credentials where theirs end soon; signs without asking anybody. Raises AwsLoginError,

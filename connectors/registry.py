@@ -1,57 +1,41 @@
-"""Which connectors there are, and how an entry of the spec becomes a Source or a Sink: one line for each.
+"""Sources, sinks, head and requests of a spec's pipeline.
 
-Imports a connector when it is first built, so that `eos validate` loads neither Kafka's client nor a database driver.
+Imports a client or a driver when it is first needed, so that `eos validate` loads none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING
 
-from connectors.spec.fields import SLOTS
-from connectors.spec.sinks import ServerEntry, SinkEntry
-from connectors.spec.sources import KafkaEntry
+from connectors.api.database import DatabaseUse
+from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
 if TYPE_CHECKING:
-    from connectors.contracts import Finding, Sink, Source
+    from connectors.api.contracts import Finding, Sink, Source
     from twophase.head import HeadStore
 
-_SOURCES: Final = {"kafka": "connectors.kafka:KafkaSource"}
-_SINKS: Final = {
-    "kafka": "connectors.kafka.sink.sink:KafkaSink",
-    "mysql": "connectors.sql.mysql.sink:MySqlSink",
-    "postgresql": "connectors.sql.postgres.sink:PostgresSink",
-    "sqlite": "connectors.sql.sqlite.sink:SqliteSink",
-}
 
-
-def build_source(entry: KafkaEntry) -> Source:
-    """The source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
-    return cast("Source", _build(_SOURCES[entry.connector], entry.arguments()))
+def build_source(entry: SourceEntry) -> Source:
+    """Build the source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
+    return entry.build()
 
 
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
-    """The sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
-    arguments = entry.arguments(spec.checkpoint, spec.several_topics)
-    if spec.dead_letter is not None and spec.refuses_into_letters(entry):
-        arguments["letters"] = build_sink(spec, spec.dead_letter)
-        arguments["most_letters"] = spec.checkpoint.max_dead_letters
-    return cast("Sink", _build(_SINKS[entry.connector], arguments))
+    """Build the sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
+    letters = spec.dead_letter if spec.refuses_into_letters(entry) else None
+    return entry.build(spec.context, letters.build(spec.context) if letters is not None else None)
 
 
 def task_modules(spec: Spec) -> Sequence[str]:
-    """The modules of what tasks read and write with, for processes that import them before there is a task."""
-    targets = [
-        *(_SOURCES[entry.connector] for entry in spec.sources),
-        *(_SINKS[each.connector] for each in spec.outputs),
-    ]
-    return list(dict.fromkeys(target.partition(":")[0] for target in targets))
+    """Return the modules that tasks read and write with, for processes that import them before their first task."""
+    entries: list[Entry] = [*spec.sources, *spec.outputs]
+    return list(dict.fromkeys(module for entry in entries for module in entry.task_modules))
 
 
 def open_head(spec: Spec) -> HeadStore:
@@ -83,19 +67,10 @@ def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
     """What `eos doctor` says of the connections that a run opens at each database server. `tasks`: that run at once."""
     from connectors.sql import headroom
 
-    direct = spec.checkpoint.at_least_once
-    uses = [
-        headroom.Use(
-            f"{each.name}:",
-            each.url.reveal(),
-            slots=0 if direct or each.commit == "two-phase" else each.slots or SLOTS,
-            prepares=not direct,
-        )
-        for each in spec.outputs
-        if isinstance(each, ServerEntry)
-    ]
+    found = [each.database_use(spec.context) for each in spec.outputs]
+    uses = [each for each in found if each is not None]
     if spec.checkpoint.head is not None:
-        uses.append(headroom.Use("head:", spec.checkpoint.head.reveal(), is_head=True))
+        uses.append(DatabaseUse("head:", spec.checkpoint.head.reveal(), is_head=True))
     return list(headroom.check(uses, tasks))
 
 
@@ -133,8 +108,3 @@ def refuse_network_location(location: Path) -> None:
         raise SpecError(
             message, remedy="use a local disk, or keep head in a database with `checkpoint.head`"
         ) from error
-
-
-def _build(target: str, arguments: Mapping[str, object]) -> Any:
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)(**arguments)

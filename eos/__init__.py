@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from eos._neighbours import refuse_shadows
 
 if TYPE_CHECKING:
-    from connectors.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
-    from connectors.formats.decode import Decoded, Format, Undecodable
+    from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
+    from connectors.api.format import Decoded, Format, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
     from eos.errors import (
@@ -67,8 +67,8 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "connectors.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
-    "connectors.formats.decode": ("Decoded", "Format", "Undecodable"),
+    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
+    "connectors.api.format": ("Decoded", "Format", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),
     "eos.errors": (

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Sink, Writer
+from connectors.api.contracts import Sink, Writer
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.contracts import Writer
+from connectors.api.contracts import Writer
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.two_phase.committer import TwoPhaseCommitter

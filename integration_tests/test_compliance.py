@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.keyed import Upsert

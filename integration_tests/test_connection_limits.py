@@ -10,8 +10,9 @@ import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Finding
-from connectors.sql.headroom import Use, check
+from connectors.api.contracts import Finding
+from connectors.api.database import DatabaseUse
+from connectors.sql.headroom import check
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.engine import Session as PostgresSession
 from integration_tests.services import Services
@@ -20,7 +21,7 @@ from integration_tests.services.postgres_native import Postgres
 pytestmark = pytest.mark.any_server
 
 
-def found(uses: list[Use], tasks: int | None = 2) -> dict[str, Finding]:
+def found(uses: list[DatabaseUse], tasks: int | None = 2) -> dict[str, Finding]:
     """By the name of the limit, without its place."""
     return {each.check.partition(" at ")[0].partition(" of 127")[0]: each for each in check(uses, tasks)}
 
@@ -53,7 +54,7 @@ def narrow_on_postgres(postgres: Postgres, postgres_database: str) -> Iterator[s
 @pytest.mark.only_on("MariaDB", "on MySQL workers keep connections after XA PREPARE")
 def test_a_user_of_mariadb_with_too_few(narrow_on_mysql: str) -> None:
     """Prepared branches stay with their connections, so that each of the tasks has one and no worker keeps any."""
-    sink = Use("sink:", narrow_on_mysql, prepares=True)
+    sink = DatabaseUse("sink:", narrow_on_mysql, prepares=True)
     (enough, user) = found([sink], 3).values()
     assert (enough.ok, enough.fatal, enough.remedy) == (True, False, "")
     assert user.check.startswith("max_user_connections of eos_")
@@ -72,7 +73,7 @@ def test_a_role_and_a_database_of_postgresql_with_too_few(
     narrow_on_postgres: str, postgres: Postgres, postgres_database: str
 ) -> None:
     """A task's connection is kept in its worker, of which two tasks at once have four."""
-    sink = Use("sink:", narrow_on_postgres, prepares=True)
+    sink = DatabaseUse("sink:", narrow_on_postgres, prepares=True)
     server, role = found([sink]).values()
     assert server.ok
     assert server.detail.startswith("200, 3 reserved and ")
@@ -102,7 +103,7 @@ def test_connections_in_use_are_counted(postgres_database: str, database: str) -
 
 
 def _in_use(url: str) -> int:
-    detail = found([Use("sink:", url)])["max_connections"].detail
+    detail = found([DatabaseUse("sink:", url)])["max_connections"].detail
     return int(detail.partition(" in use")[0].rpartition(" ")[2])
 
 
@@ -110,10 +111,10 @@ def test_sinks_and_head_on_one_server_are_added_up_and_those_of_another_are_not(
     postgres_database: str, database: str
 ) -> None:
     uses = [
-        Use("a:", postgres_database, prepares=True),
-        Use("b:", postgres_database, slots=3, prepares=True),
-        Use("head:", postgres_database, is_head=True),
-        Use("c:", database, prepares=True),
+        DatabaseUse("a:", postgres_database, prepares=True),
+        DatabaseUse("b:", postgres_database, slots=3, prepares=True),
+        DatabaseUse("head:", postgres_database, is_head=True),
+        DatabaseUse("c:", database, prepares=True),
     ]
     limits = list(check(uses, 2))
     assert [each.check.partition(" of ")[0] for each in limits] == ["max_connections"] * 2
@@ -124,10 +125,10 @@ def test_sinks_and_head_on_one_server_are_added_up_and_those_of_another_are_not(
 
 
 def test_tasks_of_a_cluster_are_not_known(database: str) -> None:
-    (limit,) = check([Use("sink:", database)], None)
+    (limit,) = check([DatabaseUse("sink:", database)], None)
     assert limit.detail.endswith("how many tasks run at once is not known here (spark.cores.max)")
 
 
 def test_a_server_that_does_not_answer_has_no_finding(database: str) -> None:
     away = sqlalchemy.make_url(database).set(port=1).render_as_string(hide_password=False)
-    assert list(check([Use("sink:", away)], 2)) == []
+    assert list(check([DatabaseUse("sink:", away)], 2)) == []

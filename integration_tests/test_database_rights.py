@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.log.place import LogPlace
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink

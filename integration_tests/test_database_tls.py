@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink

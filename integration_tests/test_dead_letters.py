@@ -16,13 +16,14 @@ from confluent_kafka import Producer
 
 from connectors.dead_letter_names import COLUMNS
 from connectors.dead_letters import DeadLetter
-from connectors.formats import format_of
-from connectors.kafka import KafkaSource
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
 from connectors.kafka.dead_letters import Replay, read_dead_letters
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
+from connectors.kafka.source import KafkaSource
 from connectors.sql.dead_letters import read_dead_letters as read_table
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
@@ -492,7 +493,11 @@ def test_a_record_of_a_topic_that_was_made_again_is_sent(
             producer.produce(name, value, partition=0)
             assert producer.flush(60) == 0
             reader = KafkaSource(
-                "s", services.kafka_bootstrap, (name,), format_of("json", "id BIGINT"), connect_timeout_s=20.0 + life
+                "s",
+                services.kafka_bootstrap,
+                (name,),
+                JsonFormat(parse_ddl("id BIGINT")),
+                connect_timeout_s=20.0 + life,
             )  # a client of its own, which knows nothing of the first topic
             (found,) = (
                 row for batch in reader.bad_records(OffsetRange(f"{name}/0", 0, 1)) for row in batch.to_pylist()

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from connectors.formats import RawFormat
-from connectors.kafka import KafkaSource
+from connectors.formats.plain import RawFormat
+from connectors.kafka.source import KafkaSource
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline

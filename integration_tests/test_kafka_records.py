@@ -11,8 +11,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 
 from connectors.dead_letters import decode_headers
-from connectors.formats import StringFormat, format_of
-from connectors.kafka import KafkaSource, bad_records
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import StringFormat
+from connectors.kafka import bad_records
+from connectors.kafka.source import KafkaSource
 from eos.errors import BadRecordError, SourceAccessError, SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
@@ -21,7 +24,7 @@ from twophase.values import OffsetRange, StartingPoint
 
 pytestmark = pytest.mark.any_server
 
-JSON = format_of("json", "id BIGINT NOT NULL, name STRING")
+JSON = JsonFormat(parse_ddl("id BIGINT NOT NULL, name STRING"))
 
 
 @pytest.fixture

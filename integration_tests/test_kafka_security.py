@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
+from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH, Topics, check_markers, check_timeout, in_sink_words
 from connectors.kafka.source import KafkaSource
-from connectors.spec.security import KafkaSecurity
 from eos.errors import SourceAccessError, SourceError, SpecError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client, typed

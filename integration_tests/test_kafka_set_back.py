@@ -18,8 +18,8 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from connectors.formats import StringFormat
-from connectors.kafka import KafkaSource
+from connectors.formats.plain import StringFormat
+from connectors.kafka.source import KafkaSource
 from eos.errors import ConnectorError, OffsetOutOfRangeError
 from integration_tests import topics
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline

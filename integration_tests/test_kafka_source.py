@@ -15,10 +15,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from connectors.formats import RawFormat, StringFormat
-from connectors.kafka import KafkaSource, pool
+from connectors.formats.plain import RawFormat, StringFormat
+from connectors.kafka import pool
 from connectors.kafka.client import open_consumer
 from connectors.kafka.ranges import messages
+from connectors.kafka.source import KafkaSource
 from eos.errors import OffsetOutOfRangeError, SourceError, UnknownTopicError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory

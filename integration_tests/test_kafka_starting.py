@@ -12,10 +12,11 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from connectors.contracts import Source
-from connectors.formats import StringFormat
-from connectors.kafka import KafkaSource, positions
+from connectors.api.contracts import Source
+from connectors.formats.plain import StringFormat
+from connectors.kafka import positions
 from connectors.kafka.client import Client
+from connectors.kafka.source import KafkaSource
 from connectors.kafka.starting import FromGroup, FromOffsets, FromTimestamp
 from eos.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from integration_tests import topics

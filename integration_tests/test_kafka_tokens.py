@@ -13,12 +13,12 @@ from urllib.parse import urlsplit
 import pytest
 from ruamel.yaml import YAML
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
+from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
-from connectors.spec.security import KafkaSecurity
 from eos.errors import SourceAccessError, SourceError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy
 
 from connectors import dead_letters
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql import tables

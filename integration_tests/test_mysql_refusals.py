@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Writer
+from connectors.api.contracts import Writer
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.row_bisector import RowBisector, decode_dead_letters

@@ -13,8 +13,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from connectors.dead_letters import RECORD, SCHEMA, decode_headers, encode_refused_row
-from connectors.formats import StringFormat, format_of
-from connectors.kafka import KafkaSource
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import StringFormat
+from connectors.kafka.source import KafkaSource
 from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
@@ -98,7 +100,7 @@ def test_headers_that_the_client_cannot_read_block_nothing(topic: TopicFactory, 
     name = topic()
     for header in (b"a", b"\xff", b"b"):
         produce_with_client_library(services.kafka_bootstrap, name, header)
-    source: Any = KafkaSource("in", services.kafka_bootstrap, (name,), format_of("json", "id BIGINT"))
+    source: Any = KafkaSource("in", services.kafka_bootstrap, (name,), JsonFormat(parse_ddl("id BIGINT")))
     (bad,) = source.bad_records(OffsetRange(f"{name}/0", 0, 3))
     found = _again(
         Originals([(source, OffsetRange(f"{name}/0", 0, 3))], TOKEN), [_letter(n, name, 0, n) for n in range(3)]

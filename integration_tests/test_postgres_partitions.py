@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Writer
+from connectors.api.contracts import Writer
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.postgres.engine import Session

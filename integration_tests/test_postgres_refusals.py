@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
 from connectors.row_bisector import RowBisector, decode_dead_letters

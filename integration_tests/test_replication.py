@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.head_check import check_head
 from connectors.sql.mysql.engine import Session as MariadbSession
 from connectors.sql.postgres.engine import Session

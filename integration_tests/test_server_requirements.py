@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 import sqlalchemy
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
 from connectors.sql.head_check import require_head
 from connectors.sql.mysql.engine import Session as MySqlSession

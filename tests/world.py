@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.api.contracts import DirectWriter, Sink, Writer
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead

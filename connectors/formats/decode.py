@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import pyarrow as pa
+
+from connectors.api.format import Decoded, Undecodable
 
 Parse = Callable[[pa.Array], pa.RecordBatch]
 """Decodes a whole column, one row per value; raises ValueError if any value of it does not decode."""
@@ -28,52 +29,6 @@ _UNEXPLAINED: Final = "does not decode, as others of this batch"
 
 _PIECE: Final = 1024
 """Values that are parsed at once, and judged one by one where that fails: few are judged if few records are bad."""
-
-
-@dataclass(frozen=True, slots=True)
-class Undecodable:
-    """One record that does not decode.
-
-    Created by: `Format.decode`. Read by: the source, which writes it as a dead letter, skips it, or raises
-    BadRecordError with `reason`, as `on_bad_record` in the spec says.
-    """
-
-    index: int  # in the column that was given
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Decoded:
-    """The result for one column: every value is either a row of `rows` or an entry of `bad`.
-
-    Created by: `Format.decode`. Read by: the source, in a task.
-    """
-
-    rows: pa.RecordBatch  # the good records, in order
-    bad: tuple[Undecodable, ...] = ()  # by ascending index
-
-
-class Format(Protocol):
-    """A decoder of record values into columns.
-
-    Implemented by: a connector. Called by: a source, in a task. It is pickled inside the source, so it holds
-    configuration only.
-
-    Call order: `schema` on the driver and in tasks; `decode` once per batch of records, in any order.
-
-    Blocking: no call blocks; `decode` does no I/O.
-
-    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value.
-
-    Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
-    """
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns of `Decoded.rows`."""
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
 
 
 def sieve(values: pa.Array, schema: pa.Schema, parse: Parse, judge: Callable[[], Judge], explain: Explain) -> Decoded:

@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from connectors.api.format import Decoded
 from connectors.formats import wire
-from connectors.formats.decode import Decoded, sieve
+from connectors.formats.decode import sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
 from eos.bounded import shorten

@@ -7,7 +7,8 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from connectors.formats.decode import Decoded, sieve
+from connectors.api.format import Decoded
+from connectors.formats.decode import sieve
 
 VALUE = "value"
 """The name of the one column of these formats."""

@@ -1,7 +1,1 @@
-"""Kafka as a source: offset ranges read into Arrow, positions, and the checks of `eos doctor`."""
-
-from __future__ import annotations
-
-from connectors.kafka.source import KafkaSource
-
-__all__ = ["KafkaSource"]
+"""Kafka: topics as a source and as a sink, and their entries in the spec, which import no client."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 import pyarrow as pa
 from confluent_kafka import Message
 
+from connectors.api.format import Undecodable
 from connectors.dead_letters import RECORD, encode_headers, printable
-from connectors.formats.decode import Undecodable
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of

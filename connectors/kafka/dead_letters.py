@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
 from connectors.dead_letters import DeadLetter
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import CLAIMS, Markers, encode, partition_of_marker

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from confluent_kafka import KafkaException
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.group import group_offsets
 from connectors.kafka.pool import shared_admin

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 
-from connectors.aws import AwsIdentity, AwsLoginError, kafka_token
+from connectors.aws import AwsIdentity, AwsLoginError, msk_token
 from connectors.kafka.refusals import NO_AWS_TOKEN, NO_TOKEN
 from connectors.kafka.settings import Connection
 
@@ -61,7 +61,7 @@ class AwsTokens:
 
     def sign_first(self) -> None:
         """Sign the first one in the caller's thread, which learns at once why there is none. Raises AwsLoginError."""
-        first = kafka_token(self._identity)
+        first = msk_token(self._identity)
         with self._lock:
             self._first = first
 
@@ -71,7 +71,7 @@ class AwsTokens:
         with self._lock:
             first, self._first = self._first, None
         try:
-            token, end = first or kafka_token(self._identity)
+            token, end = first or msk_token(self._identity)
         except AwsLoginError as error:
             self._complaints.add(as_kafka_error(error))
             raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from connectors.kafka.settings import Connection
-from connectors.tls_options import is_encrypted, verifies_hosts
+from connectors.kafka.tls import is_encrypted, verifies_hosts
 
 _LOOK_S: Final = 3.0
 _ADDRESS: Final = re.compile(r"(?<!\w)\w++://(\[[^\]]+\]|[^/\s:]+):(\d+)/")  # as the client names a broker

@@ -8,8 +8,7 @@ from typing import Final, Literal
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.formats import Format
-from connectors.formats.decode import Undecodable
+from connectors.api.format import Format, Undecodable
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connectors import tls_options
+from connectors.api.tls import NO_FILES, why_not_safe
 from connectors.aws import AwsIdentity
+from connectors.kafka.tls import KAFKA_FILES, is_encrypted
 from eos.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
@@ -103,7 +104,7 @@ class Connection:
     def refused(self, told: str) -> tuple[str, str]:
         """What is wrong with the settings, and what to do, where the client refuses them with these words."""
         for name, value in self.properties:
-            if name in tls_options.KAFKA_FILES and (reason := _why_unreadable(value)):
+            if name in KAFKA_FILES and (reason := _why_unreadable(value)):
                 message = f"{name} {value} cannot be read on {socket.gethostname()}: {reason}"
                 return message, "the file must lie under this path wherever tasks run, readable by who runs them"
         remedy = "see librdkafka's CONFIGURATION.md for names and values; of certificates: PEM, with the key's password"
@@ -111,7 +112,7 @@ class Connection:
 
 
 def _why_unreadable(path: str) -> str:
-    if path in tls_options.NO_FILES:
+    if path in NO_FILES:
         return ""
     try:
         Path(path).open("rb").close()
@@ -132,10 +133,10 @@ def check_properties(properties: Mapping[str, object], refused: Mapping[str, str
             raise SpecError(f"properties: {name} may not be set: {refused[name]}", remedy=f"remove {name}")
         if _CALLBACK.search(name):
             raise SpecError(f"properties: {name} takes code, which a spec cannot give", remedy=f"remove {name}")
-    if _TOKEN_URL in properties and (why := tls_options.why_not_safe(str(properties[_TOKEN_URL]))):
+    if _TOKEN_URL in properties and (why := why_not_safe(str(properties[_TOKEN_URL]))):
         raise SpecError(
             f"properties: {_TOKEN_URL}: {why}", remedy="give an https:// URL; security.sasl takes it as token_url"
         )
-    if aws_of(properties) is not None and not tls_options.is_encrypted({k: str(v) for k, v in properties.items()}):
+    if aws_of(properties) is not None and not is_encrypted({k: str(v) for k, v in properties.items()}):
         message = f"properties: {_TOKEN_CONFIG}: the token of a login by AWS IAM would be sent in plain text"
         raise SpecError(message, remedy="set security.protocol to SASL_SSL, or write it as `security`")

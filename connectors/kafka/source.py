@@ -9,8 +9,8 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
-from connectors.contracts import Finding, Horizon
-from connectors.formats import Format
+from connectors.api.contracts import Finding, Horizon
+from connectors.api.format import Format
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
@@ -29,7 +29,7 @@ from twophase.values import OffsetRange, Positions, StartingPoint
 
 @dataclass(frozen=True)
 class KafkaSource:
-    """Topics of one cluster (`connectors.contracts.Source`). A split is `<topic>/<partition>`.
+    """Topics of one cluster (`connectors.api.contracts.Source`). A split is `<topic>/<partition>`.
 
     Configuration only: picklable, opens nothing by itself. `properties` go to librdkafka as they are; their values,
     which may be passwords, appear in no repr and in no message.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.probe import probe
 from connectors.log.segments import open_log, slots_of
 from eos.errors import TargetError

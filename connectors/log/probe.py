@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import suppress
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.segments import open_log
 from eos.errors import TargetError
 from wal.address import ObjectAddress

@@ -7,31 +7,28 @@ Imports neither Spark nor a database nor pyarrow, so that `eos validate` answers
 
 from __future__ import annotations
 
+from connectors.api.entry import SinkEntry, SourceEntry
+from connectors.api.guarantee import Guarantee
+from connectors.api.masking import Url, mask
+from connectors.api.mistakes import Mistake, SpecMistakesError
 from connectors.spec.code import code_of
 from connectors.spec.exposure import Exposure, exposures
-from connectors.spec.guarantees import Guarantee, guarantees, promise
+from connectors.spec.guarantees import guarantees, promise
 from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
-from connectors.spec.mistakes import Mistake, SpecMistakesError
-from connectors.spec.secrets import Url, mask
-from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry, SqliteEntry
-from connectors.spec.sources import KafkaEntry
 from connectors.spec.spec import Spec
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 
 __all__ = [
     "Exposure",
     "Guarantee",
-    "KafkaEntry",
     "Mistake",
-    "MySqlEntry",
-    "PostgresEntry",
     "PythonStep",
     "SinkEntry",
+    "SourceEntry",
     "Spec",
     "SpecMistakesError",
     "SqlStep",
-    "SqliteEntry",
     "TransformStep",
     "Url",
     "code_of",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
-from connectors.spec.secrets import Url, mask
-from connectors.spec.security import Secured
-from connectors.spec.sinks import MySqlEntry, PostgresEntry
+from connectors.api.database import protection_of
+from connectors.api.entry import Entry
+from connectors.api.masking import mask
+from connectors.api.tls import Protection, is_local
 from connectors.spec.spec import Spec
 from connectors.spec.steps import SqlStep
-from connectors.tls_options import Protection, is_local, of_mysql, of_postgres
 from wal.address import ObjectAddress
 
 
@@ -53,23 +53,13 @@ def _has_secret(text: str, spec: Spec) -> bool:
 
 
 def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
-    entries = [(f"source {source.name}", source) for source in spec.sources]
-    for of, entry in [*entries, *((f"sink {sink.name}", sink) for sink in spec.outputs)]:
-        if isinstance(entry, Secured):
+    entries: list[tuple[str, Entry]] = [(f"source {source.name}", source) for source in spec.sources]
+    entries += [(f"sink {sink.name}", sink) for sink in spec.outputs]
+    for of, entry in entries:
+        if entry.protection is not None:
             yield of, entry.protection
-        elif isinstance(entry, (MySqlEntry, PostgresEntry)):
-            yield of, _of_url(entry.url)
     if spec.checkpoint.head is not None:
-        yield "head", _of_url(spec.checkpoint.head)
+        yield "head", protection_of(spec.checkpoint.head.reveal())
     log = spec.checkpoint.log_at
     if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
         yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE
-
-
-def _of_url(url: Url) -> Protection:
-    parts = urlsplit(url.reveal())
-    query = dict(parse_qsl(parts.query))
-    kind = url.scheme.partition("+")[0]
-    if kind in ("mysql", "mariadb"):
-        return of_mysql(parts.hostname, query)
-    return of_postgres(parts.hostname, query) if kind == "postgresql" else Protection.LOCAL

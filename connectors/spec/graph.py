@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from connectors.api.document import Document, Items, Section
+from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME
-from connectors.spec.document import Document, Items, Section
-from connectors.spec.kafka_sink import KafkaSinkEntry
-from connectors.spec.mistakes import Path, nearest
 from connectors.spec.spec import Spec
 
 _OF_STATE: Final = ("watermark", "output_mode")
@@ -152,13 +151,9 @@ def _check_columns(document: Document, spec: Spec) -> None:
     for index, sink in enumerate(spec.sinks):
         if sink.from_ not in of_source:
             continue
-        columns_of_table = {} if isinstance(sink, KafkaSinkEntry) else sink.columns
-        named: list[tuple[Path, str]] = [(("columns", column), name) for column, name in columns_of_table.items()]
-        named += [(("key", at), name) for at, name in enumerate(sink.key or ())]
-        named += [(("deleted",), sink.deleted)] if sink.deleted is not None else []
-        for path, name in named:
+        for path, name in sink.row_columns:
             columns = of_source[sink.from_].columns
-            if name not in columns:
+            if columns is not None and name not in columns:
                 found = f"the rows of '{sink.from_}' have no column '{name}'"
                 document.report(("sinks", index, *path), found, tuple(columns), nearest(name, columns))
 
@@ -171,7 +166,7 @@ def _check_targets(document: Document, spec: Spec) -> None:
         if other != entry.name:
             found = f"the sink '{other}' writes to this table, too"
             document.report(
-                ("sinks", index, "table"), found, ("one sink for each table; UNION ALL brings rows together",)
+                ("sinks", index, entry.target_key), found, ("one sink for each table; UNION ALL brings rows together",)
             )
     if spec.dead_letter is not None and spec.dead_letter.target in first:
         found = f"the sink '{first[spec.dead_letter.target]}' writes there, too"
@@ -185,11 +180,10 @@ def _check_dead_letter(document: Document, spec: Spec) -> None:
         if source.on_bad_record == "dead-letter" and spec.dead_letter is None:
             document.report(path, "there is no `dead_letter` to write to", ("fail", "skip"))
         entry = spec.dead_letter
-        if not isinstance(entry, KafkaSinkEntry) or entry.bootstrap_servers != source.bootstrap_servers:
-            continue
-        if source.reads(str(entry.topic)):
-            found = f"the source '{source.name}' reads this topic: a dead letter would come back as a record"
-            document.report(("dead_letter", "topic"), found, ("a topic that no source reads",))
+        if entry is not None and source.reads_from(entry):
+            key = entry.target_key
+            found = f"the source '{source.name}' reads this {key}: a dead letter would come back as a record"
+            document.report(("dead_letter", key), found, (f"a {key} that no source reads",))
     if spec.dead_letter is not None and not spec.sources:
         found = "there are no sources whose records could be put aside"
         document.report(("dead_letter",), found, ("with sources, or not at all",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from connectors.spec.fields import is_duration
+from connectors.api.fields import is_duration
 from connectors.spec.spec import Spec
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from connectors.spec.document import Document
+from connectors.api.document import Document
+from connectors.api.mistakes import SpecMistakesError
 from connectors.spec.graph import check_graph, check_trunk
-from connectors.spec.mistakes import SpecMistakesError
 from connectors.spec.mode import check_mode
 from connectors.spec.reading import read_document
 from connectors.spec.spec import Spec

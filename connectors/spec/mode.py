@@ -1,15 +1,10 @@
-"""What `checkpoint.mode: at-least-once` cannot be had with."""
+"""Settings that are incompatible with `checkpoint.mode: at-least-once`."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from connectors.spec.document import Document, Items, Section
-
-_NO_UPSERT: Final = (
-    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that still runs after its checkpoint "
-    "was rewritten would put an older row over a newer one. With exactly-once a replay changes nothing"
-)
+from connectors.api import plugins
+from connectors.api.document import Document, Items, Section
+from connectors.api.entry import SinkEntry
 
 
 def check_mode(document: Document) -> None:
@@ -18,6 +13,16 @@ def check_mode(document: Document) -> None:
     if not isinstance(checkpoint, Section) or checkpoint.get("mode") != "at-least-once":
         return
     for index, sink in enumerate(sinks if isinstance(sinks, Items) else ()):
-        if isinstance(sink, Section) and sink.get("commit") == "upsert":
+        reason = _reason(sink) if isinstance(sink, Section) else ""
+        if reason:
             ways = ("checkpoint.mode: exactly-once", "a pipeline of its own for this sink", "a commit without a key")
-            document.report(("sinks", index, "commit"), _NO_UPSERT, ways)
+            document.report(("sinks", index, "commit"), reason, ways)
+
+
+def _reason(sink: Section) -> str:
+    """Return why the entry cannot be written to at-least-once; empty if it can, or if its connector is not known."""
+    try:
+        model = plugins.load(plugins.SINKS, str(sink.get("connector")), SinkEntry)
+    except plugins.PluginError:
+        return ""
+    return model.exactly_once_only.get(str(sink.get("commit")), "")

@@ -6,11 +6,12 @@ import pathlib
 from collections.abc import Mapping
 from typing import Final
 
+from connectors.api.document import Document, Items, Section, Text
+from connectors.api.masking import is_secret_name, passwords_in
+from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
+from connectors.api.secret import UnresolvedError
 from connectors.spec import yaml_reader
-from connectors.spec.document import Document, Items, Section
-from connectors.spec.mistakes import Mistake, Path, SpecMistakesError, path_text
-from connectors.spec.secrets import is_secret_name, passwords_in
-from connectors.spec.substitution import Substitution, Text, UnresolvedError
+from connectors.spec.substitution import Substitution
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024

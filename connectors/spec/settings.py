@@ -3,54 +3,34 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, PlainValidator, PrivateAttr, ValidationInfo, model_validator
 
-from connectors.spec.document import Document
-from connectors.spec.fields import (
+from connectors.api.database import EXAMPLE, is_installed
+from connectors.api.fields import (
     AtLeastOne,
     Count,
     Duration,
     Factor,
+    LocalPath,
     NonEmpty,
     PositiveDuration,
     RecordCap,
     RecordLimit,
     Share,
-    Size,
     as_written,
     database_url,
+    local_path,
     without,
 )
-from connectors.spec.model import Strict, shown, wrong
-from connectors.spec.secrets import Url
+from connectors.api.masking import Url
+from connectors.api.model import Strict, wrong
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError, ObjectOptionsError
-
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-
-
-def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) -> Path:
-    """A path on this machine, made absolute from the spec's folder. `others`: what might stand there as well."""
-    if isinstance(value, Path):
-        return value
-    if not isinstance(value, str) or not value or "\0" in value:
-        raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute", *others)
-    scheme = _SCHEME.match(value)
-    if scheme and scheme[1].lower() != "file":
-        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk", *others)
-    text = value[len(scheme[0]) :] if scheme else value
-    path = Path(text).expanduser() if text.startswith("~/") else Path(text)  # in `./~/a` it is a folder of that name
-    folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
-    return Path(folder, path)
-
-
-LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]
 
 _LOG: Final = "log"
 """Folder of all logs of a pipeline, below its checkpoint location, where the spec names no other place."""
@@ -66,22 +46,14 @@ def _log_place(value: object, info: ValidationInfo) -> Path | str:
 LogLocation = Annotated[Path | str, PlainValidator(_log_place, json_schema_input_type=str)]
 
 
-_HEADS: Final = frozenset({"mysql", "mariadb", "postgresql", "sqlite"})
-
-
-def _keeps_head(scheme: str) -> bool:
-    """Whether the durability and the TLS of such a database are known here."""
-    return scheme.partition("+")[0] in _HEADS
-
-
 class CheckpointSettings(Strict):
     """`checkpoint`: where the pipeline's memory is, and how often it decides."""
 
     location: LocalPath
     """Folder of decisions, positions and Spark's state, on a local disk; from the spec's folder. Keep it."""
-    head: Annotated[Url, database_url("mysql+pymysql://user:password@host/database", _keeps_head)] | None = None
-    """A database to keep the decisions in, as an SQLAlchemy URL of MySQL, MariaDB, PostgreSQL or SQLite; without it
-    they are files at `location`."""
+    head: Annotated[Url, database_url(EXAMPLE, is_installed)] | None = None
+    """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
+    are files at `location`."""
     log: LogLocation | None = None
     """Where rows wait that are committed by a log: a path, or `s3://bucket/prefix`, `gs://bucket/prefix`,
     `az://container/prefix`; without it the folder `log` at `location`. Change it only where nothing waits."""
@@ -145,15 +117,6 @@ class CheckpointSettings(Strict):
         if self._log_at is not None:
             return self._log_at
         return self.log if isinstance(self.log, Path) else self.location / _LOG
-
-
-class MaxBacklog(Strict):
-    """`max_backlog`: how far a sink may be behind; then the pipeline waits for the sink."""
-
-    checkpoints: Annotated[AtLeastOne, Field(le=10_000)]
-    """Completed checkpoints that are not yet visible in the sink; at most 99 with `commit: two-phase`."""
-    max_bytes: Size | None = Field(None, alias="bytes")
-    """Bytes of these checkpoints in the log, such as `1GiB`; without it, only checkpoints count."""
 
 
 class NoRestartSettings(Strict):

@@ -7,20 +7,26 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
-from connectors.login_options import extras_of
-from connectors.spec.dead_letter import DeadLetterEntry
-from connectors.spec.document import Document
-from connectors.spec.fields import Title
+from connectors.api import plugins
+from connectors.api.choice import Chosen
+from connectors.api.document import Document
+from connectors.api.entry import SinkEntry, SourceEntry
+from connectors.api.fields import Title
+from connectors.api.guarantee import PipelineContext
+from connectors.api.login import extras_of
+from connectors.api.masking import mask
+from connectors.api.model import Strict
 from connectors.spec.flow import behind, trunk_of
-from connectors.spec.kafka_sink import KafkaSinkEntry
-from connectors.spec.model import Strict
-from connectors.spec.secrets import mask
-from connectors.spec.security import Secured
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
-from connectors.spec.sinks import MySqlEntry, PostgresEntry, SinkEntry
-from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
+
+_Source = Annotated[SourceEntry, Chosen(plugins.SOURCES, "connector", SourceEntry)]
+_Sink = Annotated[SinkEntry, Chosen(plugins.SINKS, "connector", SinkEntry)]
+_DeadLetter = Annotated[
+    SinkEntry,
+    Chosen(plugins.SINKS, "connector", SinkEntry, lambda found: found.dead_letter_model(), "takes no dead letters"),
+]
 
 
 class Spec(Strict):
@@ -36,13 +42,13 @@ class Spec(Strict):
     """The pipeline's identity: part of transaction ids, witnesses and claim rows."""
     checkpoint: CheckpointSettings
     """Where the pipeline's memory is, and how often it decides."""
-    sources: Annotated[list[KafkaEntry], Field(min_length=1)] = Field(default_factory=list)
+    sources: Annotated[list[_Source], Field(min_length=1)] = Field(default_factory=list)
     """What is read; each is a view for the steps. Left out where a job of one's own writes by `ExactlyOnce`."""
     transforms: list[TransformStep] = Field(default_factory=list)
     """Steps between sources and sinks, in order."""
-    sinks: Annotated[list[SinkEntry], Field(min_length=1)]
+    sinks: Annotated[list[_Sink], Field(min_length=1)]
     """What is written. One checkpoint covers all of it."""
-    dead_letter: DeadLetterEntry | None = None
+    dead_letter: _DeadLetter | None = None
     """A sink for records that do not decode, written in the same checkpoint as what stood beside them."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
@@ -85,10 +91,9 @@ class Spec(Strict):
     def extras(self) -> frozenset[str]:
         """Of `eos-spark`: whose packages it needs, here and wherever tasks run."""
         entries = [*self.sources, *self.outputs]
-        urls = [each.url for each in entries if isinstance(each, (MySqlEntry, PostgresEntry))]
-        urls += [self.checkpoint.head] if self.checkpoint.head is not None else []
-        clients = [each.extras for each in entries if isinstance(each, Secured)]
-        return frozenset().union(*clients, *(extras_of(url.reveal()) for url in urls))
+        head = self.checkpoint.head
+        of_head = extras_of(head.reveal()) if head is not None else frozenset[str]()
+        return of_head.union(*(each.extras for each in entries))
 
     @property
     def has_python_steps(self) -> bool:
@@ -98,10 +103,21 @@ class Spec(Strict):
     def refuses_into_letters(self, entry: SinkEntry) -> bool:
         """Whether rows that this sink refuses when its log is applied go to `dead_letter`, in the same transaction."""
         letter = self.dead_letter
-        if letter is None or entry is letter or isinstance(entry, KafkaSinkEntry) or isinstance(letter, KafkaSinkEntry):
-            return False
-        same = (entry.connector, entry.database) == (letter.connector, letter.database)
-        return same and entry.commit != "two-phase"
+        return letter is not None and entry is not letter and letter.takes_refused(entry)
+
+    @property
+    def context(self) -> PipelineContext:
+        """The settings that the entries of sinks depend on."""
+        return PipelineContext(
+            pipeline=self.pipeline,
+            at_least_once=self.checkpoint.at_least_once,
+            interval_s=self.checkpoint.interval_s,
+            timeout_s=self.checkpoint.timeout_s,
+            log_at=self.checkpoint.log_at,
+            several_topics=self.several_topics,
+            max_dead_letters=self.checkpoint.max_dead_letters,
+            mask=self.mask,
+        )
 
     @property
     def trunk(self) -> str | None:
@@ -115,7 +131,7 @@ class Spec(Strict):
         if not self.sources:
             return None
         first, *others = self.sources
-        return bool(others) or first.topics is None or len(first.topics) > 1
+        return bool(others) or not first.is_one_topic
 
     @property
     def branches(self) -> list[TransformStep]:

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
-from connectors.spec.fields import Duration, NonEmpty, StepName, matching
+from connectors.api.fields import Duration, NonEmpty, StepName, matching
+from connectors.api.model import Strict, refuse, shown, wrong
 from connectors.spec.flow import code_in, command_in, computes_a_name
-from connectors.spec.model import Strict, refuse, shown, wrong
 
 _COMPLETE: Final = (
     "'complete' writes the whole result again at every checkpoint, and the table would hold it once for each"

@@ -7,9 +7,9 @@ from typing import Final
 
 from pydantic_core import ErrorDetails
 
-from connectors.spec.document import Document, child
-from connectors.spec.mistakes import Path, nearest
-from connectors.spec.model import WRONG, shown
+from connectors.api.document import Document, child
+from connectors.api.mistakes import Path, nearest
+from connectors.api.model import WRONG, shown
 
 _KINDS: Final = {
     "string_type": "text",
@@ -22,16 +22,6 @@ _KINDS: Final = {
     "model_attributes_type": "a mapping",
 }
 _QUOTED: Final = re.compile(r"'([^']*)'")
-_DECODED_BY_STEP: Final = "raw, and a step that decodes the bytes"
-_FORMATS: Final = {
-    "csv": "string, and from_csv(value, …) in a step",
-    "xml": "string, and from_xml(value, …) in a step",
-    "debezium": "json, with a schema of Debezium's records",
-    **dict.fromkeys(("avro", "protobuf", "parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
-}
-"""By the name of a format that others have: the format to use instead, and the step behind it."""
-
-_OTHER_NAMES: Final = {"mariadb": "mysql", "sqlite3": "sqlite", "text": "string", "bytes": "raw", "binary": "raw"}
 
 
 def report_error(document: Document, error: ErrorDetails) -> None:
@@ -84,12 +74,8 @@ def _report_tag(document: Document, path: Path, kind: str, context: dict[str, st
 
 
 def _report_choice(document: Document, path: Path, value: object, allowed: list[str]) -> None:
-    if path[-2:] == ("format", "type") and isinstance(value, str) and value.lower() in _FORMATS:
-        found = f"there is no format '{value}'; use {_FORMATS[value.lower()]}"
-        document.report(path, found, tuple(allowed))
-        return
-    near = _OTHER_NAMES.get(value, "") or nearest(value, allowed) if isinstance(value, str) else ""
-    document.report(path, f"wrong value: {shown(value)}", tuple(allowed), near if near in allowed else "")
+    near = nearest(value, allowed) if isinstance(value, str) else ""
+    document.report(path, f"wrong value: {shown(value)}", tuple(allowed), near)
 
 
 def _report_type(document: Document, path: Path, value: object, expected: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from connectors.spec.mistakes import Mistake, Path, path_text
+from connectors.api.mistakes import Mistake, Path, path_text
 
 DEPTH: Final = 32
 """Levels of nesting; a spec needs six."""

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from sqlalchemy import Table
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
+from connectors.api.tls import Protection
 from connectors.sql import head, table_format, tables
 from connectors.sql.statements import Connected, StatementError
-from connectors.tls_options import Protection
 from eos.errors import ConnectorError, TargetError
 
 Check = Callable[[], Iterator[Finding]]

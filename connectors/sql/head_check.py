@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.kind import kind_of
 from connectors.sql.statements import StatementError
 from eos.errors import SpecError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 from sqlalchemy.engine import make_url
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
+from connectors.api.database import DatabaseUse
 from connectors.sql.kind import Limit, kind_of, place_of
 from connectors.sql.statements import StatementError
 
@@ -22,32 +22,22 @@ _WORKERS: Final = 2
 """Python workers for each task at once: a task is read in one and written in another, and each may have either part."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
-    """What uses a server."""
+def connections(use: DatabaseUse, tasks: int) -> tuple[int, str]:
+    """Return how many connections `use` has at most where so many tasks run at once, and how they come about.
 
-    name: str  # for people
-    url: str = field(repr=False)  # a secret
-    slots: int = 0  # of a sink with a log: its tasks do not connect
-    prepares: bool = False  # its tasks prepare transactions
-    is_head: bool = False
-
-    def connections(self, tasks: int) -> tuple[int, str]:
-        """Return how many it has at most where so many tasks run at once, and how they come about.
-
-        Raises StatementError, SpecError.
-        """
-        if self.is_head:
-            return _HEAD, f"{self.name} {_HEAD}"
-        if self.slots:
-            return self.slots + _CONTROL, f"{self.name} {self.slots} for its slots and {_CONTROL} of the driver"
-        kept = not self.prepares or kind_of(self.url).keeps_prepared(self.url)
-        count = tasks * (_WORKERS if kept else 1)
-        by = f"{count} kept by workers of {tasks} tasks at once" if kept else f"{count} for as many tasks at once"
-        return count + _DRIVER, f"{self.name} {by} and {_DRIVER} of the driver"
+    Raises StatementError, SpecError.
+    """
+    if use.is_head:
+        return _HEAD, f"{use.name} {_HEAD}"
+    if use.slots:
+        return use.slots + _CONTROL, f"{use.name} {use.slots} for its slots and {_CONTROL} of the driver"
+    kept = not use.prepares or kind_of(use.url).keeps_prepared(use.url)
+    count = tasks * (_WORKERS if kept else 1)
+    by = f"{count} kept by workers of {tasks} tasks at once" if kept else f"{count} for as many tasks at once"
+    return count + _DRIVER, f"{use.name} {by} and {_DRIVER} of the driver"
 
 
-def check(uses: Sequence[Use], tasks: int | None) -> Iterator[Finding]:
+def check(uses: Sequence[DatabaseUse], tasks: int | None) -> Iterator[Finding]:
     """Compare what a run opens with the limits of each server, user and database. Raises SpecError.
 
     Too few is a warning: a task that finds no connection fails, and is tried again. A server that does not answer has
@@ -68,8 +58,8 @@ def check(uses: Sequence[Use], tasks: int | None) -> Iterator[Finding]:
                     yield _finding(limit, sharing, one, tasks)
 
 
-def _finding(limit: Limit, uses: Sequence[Use], one: Use, tasks: int | None) -> Finding:
-    counted = [each.connections(tasks or 1) for each in uses]
+def _finding(limit: Limit, uses: Sequence[DatabaseUse], one: DatabaseUse, tasks: int | None) -> Finding:
+    counted = [connections(each, tasks or 1) for each in uses]
     needed = sum(count for count, _ in counted)
     free = limit.most - limit.reserved - limit.used
     reserved = f"{limit.reserved} reserved and " if limit.reserved else ""
@@ -87,14 +77,14 @@ def _finding(limit: Limit, uses: Sequence[Use], one: Use, tasks: int | None) -> 
     return Finding(f"{limit.name} of {_name(limit, one)}", missing <= 0, detail, remedy, fatal=False)
 
 
-def _name(limit: Limit, one: Use) -> str:
+def _name(limit: Limit, one: DatabaseUse) -> str:
     url, port = make_url(one.url), kind_of(one.url).port
     server = place_of(url.host or "localhost", url.port or port, None)
     own = {"server": "", "user": url.username, "database": url.database}[limit.of]
     return f"{own} at {server}" if own else server
 
 
-def _place(of: str, use: Use) -> tuple[object, ...]:
+def _place(of: str, use: DatabaseUse) -> tuple[object, ...]:
     """Equal for uses that share a limit of a server, user or database."""
     url, port = make_url(use.url), kind_of(use.url).port
     own = {"server": None, "user": url.username, "database": url.database}[of]

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, Final, Literal
 
 from sqlalchemy import URL, Engine, NullPool, QueuePool
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from connectors.contracts import Finding
+from connectors.api import plugins
+from connectors.api.contracts import Finding
+from connectors.api.database import Database
 from connectors.sql.statements import StatementError
 from eos.errors import SpecError
-
-_MODULES: Final = {
-    "mysql": "connectors.sql.mysql.kind",
-    "mariadb": "connectors.sql.mysql.kind",
-    "postgresql": "connectors.sql.postgres.kind",
-    "sqlite": "connectors.sql.sqlite.kind",
-}
-"""By the name of a URL's kind: the module whose KIND is a DatabaseKind."""
 
 _KEPT_S: Final = 600
 
@@ -97,9 +90,10 @@ def kind_of(url: str) -> DatabaseKind:
     except (ArgumentError, ValueError):
         message = "a database's url is not of the form kind+driver://user:password@host:port/database"
         raise SpecError(message, remedy="write special characters of the password as %xx") from None
-    if name not in _MODULES:
+    try:
+        kind = plugins.load(plugins.DATABASES, name, Database).kind()
+    except plugins.UnknownPluginError as error:
         message = f"a database's url begins with {name!r}: how such a server proves who it is, is not known here"
-        raise SpecError(message, remedy=f"use a database of one of these kinds: {', '.join(_MODULES)}")
-    kind = import_module(_MODULES[name]).KIND
+        raise SpecError(message, remedy=f"use a database of one of these kinds: {', '.join(error.known)}") from None
     assert isinstance(kind, DatabaseKind)
     return kind

@@ -1,14 +1,9 @@
-"""Kinds of Arrow types, as the sinks tell them apart, and the columns that every source adds."""
+"""Kinds of Arrow types, as the sinks tell them apart."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import pyarrow as pa
 from pyarrow import types
-
-METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
-"""Columns that every row has; a table may leave them out (design, section 3)."""
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -13,8 +13,8 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.api.contracts import METADATA
 from connectors.log.keyed import Upsert
-from connectors.sql.kinds import METADATA
 from eos.errors import TargetError
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert
 from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
 from connectors.sql.statements import Connected, StatementError

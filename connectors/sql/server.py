@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.keyed import KeyedForm
 from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.log.store import Store

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Self
 
 import pyarrow as pa
 
-from connectors.contracts import Finding, Writer
+from connectors.api.contracts import Finding, Writer
 from connectors.dead_letters import SCHEMA
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from connectors.api.login import LoginOptionsError, TokenLogin, token_login
 from connectors.aws import rds_token
-from connectors.login_options import LoginOptionsError, TokenLogin, token_login
 from eos.errors import SpecError
 
 

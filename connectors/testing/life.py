@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, TypeVar
 
-from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.testing.rows import Change, Row, batch
 from connectors.testing.target import Target, schema_for
 from eos.errors import SinkUnavailableError

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.testing.rows import SCHEMA, Row
 from wal.storage import Storage
 

@@ -12,8 +12,8 @@ from typing import ClassVar, Final
 from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
+from connectors.api.mistakes import nearest
 from connectors.spec import Spec
-from connectors.spec.mistakes import nearest
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import load_sink_spec
 from spark_jobs.adapters.stream_writer import StreamWriter

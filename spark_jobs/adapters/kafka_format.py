@@ -14,16 +14,16 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from connectors.api.mistakes import nearest
+from connectors.kafka.entry import KafkaEntry
 from connectors.registry import build_source
-from connectors.spec.mistakes import nearest
-from connectors.spec.sources import KafkaEntry
 from eos.errors import SpecError
 from spark_jobs.adapters.kafka_reader import KafkaQueryReader
 from spark_jobs.adapters.kafka_start import FORMAT, begun
 from spark_jobs.query.pacing.turns import AlwaysDue
 
 if TYPE_CHECKING:
-    from connectors.kafka import KafkaSource
+    from connectors.kafka.source import KafkaSource
 
 _PROPERTY: Final = "kafka."
 _TEXTS: Final = (

@@ -11,8 +11,8 @@ from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset, topic_of
 
 if TYPE_CHECKING:
-    from connectors.contracts import Source
-    from connectors.kafka import KafkaSource
+    from connectors.api.contracts import Source
+    from connectors.kafka.source import KafkaSource
 
 
 class KafkaQueryReader(SourceReader):

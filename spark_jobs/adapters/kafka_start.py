@@ -16,7 +16,7 @@ from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
 
 if TYPE_CHECKING:
-    from connectors.kafka import KafkaSource
+    from connectors.kafka.source import KafkaSource
 
 FORMAT: Final = "eos_kafka"
 """What Spark calls the format; and what each of its sources called itself in offsets before they had ids."""

@@ -26,8 +26,7 @@ def load_sink_spec(path: str | Path) -> Spec:
 def digest_of(spec: Spec) -> str:
     """Of what says where rows and decisions go: equal for two readings of a file that nobody has changed in between."""
     head = spec.checkpoint.head.reveal() if spec.checkpoint.head is not None else ""
-    arguments = [entry.arguments(spec.checkpoint, spec.several_topics) for entry in spec.outputs]
-    sinks = [sorted((k, str(v)) for k, v in each.items()) for each in arguments]
+    sinks = [list(entry.fingerprint(spec.context)) for entry in spec.outputs]
     return hashlib.sha256(repr((spec.pipeline, str(spec.checkpoint.location), head, sinks)).encode()).hexdigest()
 
 

@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, FencedError, PrepareError, SpecError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.contracts import Sink, Unopened
+from connectors.api.contracts import Sink, Unopened
 from connectors.dead_letters import PLACE
 from connectors.spec import Spec
 from eos.errors import SpecError

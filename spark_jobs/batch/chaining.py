@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT, left_out
 from spark_jobs.query.ranges import shares
 from spark_jobs.query.task_numbers import numbers, numbers_in
@@ -63,7 +63,7 @@ class _ChainedTask:
 
 def may_chain(spec: Spec) -> bool:
     """Whether nothing in the spec speaks against it: then hardly a row goes through the JVM. Touches no service."""
-    from connectors.spec.sinks import UPSERT
+    from connectors.sql.entry import UPSERT
 
     merged = any(getattr(sink, "commit", "") == UPSERT for sink in spec.sinks)  # in tasks by key
     return len(spec.sources) == 1 and not (spec.transforms or merged or spec.dead_letter)

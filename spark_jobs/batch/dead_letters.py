@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from connectors.contracts import Sink, Source
+from connectors.api.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id
 from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.batch.columns import numbered, quoted

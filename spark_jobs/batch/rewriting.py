@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from connectors.contracts import Sink, Writer
+from connectors.api.contracts import Sink, Writer
 from eos.errors import BadRowError
 from twophase.ids import TransactionId
 from twophase.values import CheckpointRecord, Committable

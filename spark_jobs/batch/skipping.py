@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from eos.errors import BadRecordError
 from spark_jobs.batch.dead_letters import Ranges, Read
 

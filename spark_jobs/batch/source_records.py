@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.dead_letters import RECORD, append_row
 from spark_jobs.session.failures import carried
 from twophase.values import OffsetRange

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from connectors.contracts import DirectWriter, Sink, Writer
+from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.row_bisector import RowBisector
 from spark_jobs.batch.acks import acknowledgement
 from spark_jobs.batch.stopwatch import Stopwatch

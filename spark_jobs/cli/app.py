@@ -15,6 +15,7 @@ from spark_jobs.cli.checkpoint import checkpoint
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init
+from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.preview_command import preview
@@ -42,6 +43,7 @@ app = typer.Typer(
 )
 app.command()(init)
 app.command()(schema)
+app.command()(connectors)
 app.command()(validate)
 app.command()(doctor)
 app.command()(preview)

@@ -10,9 +10,7 @@ import typer
 from rich.table import Table
 
 from connectors.dead_letters import DeadLetter
-from connectors.spec import KafkaEntry, Spec
-from connectors.spec.kafka_sink import KafkaSinkEntry
-from connectors.spec.sinks import SqliteEntry
+from connectors.spec import SourceEntry, Spec
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
@@ -135,14 +133,7 @@ def letters_of(spec: Spec) -> Sequence[DeadLetter]:
     entry = spec.dead_letter
     if entry is None:
         raise SpecError("the spec has no dead_letter", remedy="see docs/sinks.md, dead letters")
-    if isinstance(entry, KafkaSinkEntry):
-        from connectors.kafka.dead_letters import read_dead_letters as read_topic  # loads Kafka's client
-
-        return read_topic(entry.bootstrap_servers, str(entry.topic), entry.client_properties)
-    from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
-
-    where = entry.path if isinstance(entry, SqliteEntry) else entry.url.reveal()
-    return read_dead_letters(where, entry.table, entry.columns)
+    return entry.read_dead_letters()
 
 
 def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
@@ -151,20 +142,17 @@ def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets
     return source in (None, letter.source) and (not offsets or letter.place in offsets)
 
 
-def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[list[DeadLetter]]:
-    """Topic by topic: a transaction for each, and for each source's cluster."""
-    from connectors.kafka.dead_letters import Replay  # loads Kafka's client
-
+def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[Sequence[DeadLetter]]:
+    """Resend topic by topic: a transaction for each, and for each source's cluster."""
     sources = {entry.name: entry for entry in spec.sources}
     groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
     for (name, topic), letters in groups.items():
-        entry = _source(sources, name)
-        yield Replay(spec.pipeline, entry.bootstrap_servers, entry.client_properties, topic).send(letters)
+        yield _source(sources, name).resend(spec.pipeline, topic, letters)
 
 
-def _source(sources: dict[str, KafkaEntry], name: str) -> KafkaEntry:
+def _source(sources: dict[str, SourceEntry], name: str) -> SourceEntry:
     if name not in sources:
         message = f"there are dead letters of a source {name!r}, which the spec does not have"
         raise SpecError(message, remedy="choose others with --source, or put the source back")

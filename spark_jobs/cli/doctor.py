@@ -11,7 +11,7 @@ from typing import Final
 import typer
 from rich.table import Table
 
-from connectors.contracts import Finding, Source
+from connectors.api.contracts import Finding, Source
 from connectors.registry import build_sink, build_source, check_connections, check_head
 from connectors.spec import Spec, exposures, promise
 from eos.errors import ConnectorError

@@ -12,7 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.cli.filesystem import existing, why_not_writable
 from spark_jobs.session.master import is_local

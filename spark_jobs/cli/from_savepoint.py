@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from connectors.spec import Spec
-from connectors.spec.sinks import UPSERT
+from connectors.sql.entry import UPSERT
 from spark_jobs.cli.output import out
 from spark_jobs.operations.from_savepoint import Beginning
 from spark_jobs.operations.repeated_records import Repeated

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from connectors.spec.fields import PositiveDuration
+from connectors.api.fields import PositiveDuration
 from spark_jobs.cli.output import out
 
 

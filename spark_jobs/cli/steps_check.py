@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from connectors.contracts import Finding, Source
+from connectors.api.contracts import Finding, Source
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.operations.scratch import scratch_session

@@ -2,127 +2,106 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
+from connectors.api import plugins
+from connectors.api.entry import Entry, SinkEntry, SourceEntry
+from connectors.api.format import FormatEntry
+from connectors.api.template import Template
+from eos.errors import SpecError
 
-class SourceKind(StrEnum):
-    """Connectors of a source."""
+E = TypeVar("E", bound=Entry)
 
-    KAFKA = "kafka"
-
-
-class FormatKind(StrEnum):
-    """Formats of a record's value."""
-
-    JSON = "json"
-    STRING = "string"
-    RAW = "raw"
-
-
-class SinkKind(StrEnum):
-    """Connectors of a sink."""
-
-    MYSQL = "mysql"
-    SQLITE = "sqlite"
-
-
-VARIABLES: Final = ("KAFKA", "DATABASE")
-"""What the spec takes from the environment."""
-
-_HEAD: Final = """\
-# {name}: from Kafka into {database}, each record exactly once.
+_TEXT: Final = """\
+# <name>: from <source> into <sink>, each record exactly once.
 #
-#   export KAFKA=localhost:9092
-#   export DATABASE={example}{before}
-#   eos validate {file} && eos doctor {file} && eos run {file}
+#   export <source_variable>=<source_example>
+#   export <sink_variable>=<sink_example><before>
+#   eos validate <file> && eos doctor <file> && eos run <file>
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
-pipeline: "{name}"  # identity: part of transaction ids, witnesses and claim rows; keep it
+pipeline: "<name>"  # identity: part of transaction ids, witnesses and claim rows; keep it
 
 checkpoint:
-  location: ./checkpoints/{name}  # decisions, positions and Spark's state: a local disk; keep it
+  location: ./checkpoints/<name>  # decisions, positions and Spark's state: a local disk; keep it
   interval: 2s  # how often rows become visible; 0s: as fast as possible
   max_records_per_checkpoint: 500000  # bounds memory, transactions and recovery after an outage
 
-# What follows a failure that a restart can cure. Or: {{strategy: fixed-delay, attempts: 10, delay: 1s}}.
-restart: {{strategy: exponential-delay, initial_delay: 1s, max_delay: 1min}}
+# What follows a failure that a restart can cure. Or: {strategy: fixed-delay, attempts: 10, delay: 1s}.
+restart: {strategy: exponential-delay, initial_delay: 1s, max_delay: 1min}
 
 sources:
   - name: incoming  # the view that steps read
-    connector: kafka
-    bootstrap_servers: ${{env:KAFKA}}
-    topics: ["{topic}"]  # or topics_pattern: "orders-.*"
-    # Where the very first start begins: earliest, latest, {{timestamp: 2026-01-31T12:00:00Z}}, {{group: name}},
-    # {{offsets: {{{topic}/0: 17}}, otherwise: earliest}}.
-    starting_offsets: earliest
-{format}
-    on_bad_record: fail  # or skip: what does not decode is left out, and counted
+<source_entry>
 
 # Spark SQL, or `python: module:function` with `from: incoming`. Columns of each record besides its own:
 # _key, _topic, _partition, _offset, _timestamp, _headers.
 transforms:
   - name: rows
-    sql: {sql}
+    sql: SELECT <columns> FROM incoming
 
 sinks:
+  - name: warehouse
+    from: rows
+<sink_entry>
 """
-_FORMATS: Final = {
-    FormatKind.JSON: '    format: {type: json, schema: "id BIGINT NOT NULL, name STRING, at TIMESTAMP"}',
-    FormatKind.STRING: "    format: {type: string}  # one column, value: text",
-    FormatKind.RAW: "    format: {type: raw}  # one column, value: bytes",
-}
-_SQL: Final = {
-    FormatKind.JSON: "SELECT id, name, at FROM incoming",
-    FormatKind.STRING: "SELECT value FROM incoming",
-    FormatKind.RAW: "SELECT value FROM incoming",
-}
-_DATABASES: Final = {
-    SinkKind.MYSQL: ("MySQL or MariaDB", "mysql+pymysql://user:password@localhost:3306/database", ""),
-    SinkKind.SQLITE: ("SQLite", "/path/of/database.db", '\n#   touch "$DATABASE"'),
-}
-_SINKS: Final = {
-    SinkKind.MYSQL: """\
-  - name: warehouse
-    from: rows
-    connector: mysql
-    url: ${{env:DATABASE}}
-    table: "{table}"
-    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
-    commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
-""",
-    SinkKind.SQLITE: """\
-  - name: warehouse
-    from: rows
-    connector: sqlite
-    path: ${{env:DATABASE}}
-    table: "{table}"
-    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
-    commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
-""",
-}
 
 
-def template(file: str, name: str, form: FormatKind, sink: SinkKind) -> str:
-    """The spec as text.
+def source_template(name: str | None) -> tuple[str, Template]:
+    """Return the name and the template of a source's connector; None: the default one. Raises SpecError."""
+    return _template(plugins.SOURCES, name, SourceEntry)
+
+
+def sink_template(name: str | None) -> tuple[str, Template]:
+    """Return the name and the template of a sink's connector; None: the default one. Raises SpecError."""
+    return _template(plugins.SINKS, name, SinkEntry)
+
+
+def _template(group: str, name: str | None, base: type[E]) -> tuple[str, Template]:
+    if name is not None:
+        found = plugins.load(group, name, base).template
+        if found is None:
+            message = f"the {plugins.GROUPS[group]} {name!r} has no template for a new spec"
+            raise SpecError(message, remedy="see the documentation of its connector for an entry to begin with")
+        return name, found
+    for each, brought in plugins.installed(group).items():
+        if len(brought) == 1 and brought[0].is_built_in:
+            found = plugins.load(group, each, base).template
+            if found is not None and found.is_default:
+                return each, found
+    raise SpecError(f"no {plugins.GROUPS[group]} can be the default", remedy="name one: `eos connectors` lists them")
+
+
+def text(file: str, name: str, form: str, source: Template, sink: Template) -> str:
+    """Return the spec as text. Raises SpecError.
 
     Args:
         file: under which it will be stored, for the commands in its comment.
         name: of the pipeline, its topic and its table: letters, digits, `-` and `_`.
-        form: of the records' values.
+        form: the format of the records' values.
+        source: where the records come from.
         sink: where the rows go.
     """
-    database, example, before = _DATABASES[sink]
-    table = name.replace("-", "_")
-    head = _HEAD.format(
-        name=name,
-        file=file,
-        database=database,
-        example=example,
-        before=before,
-        topic=name,
-        format=_FORMATS[form],
-        sql=_SQL[form],
-    )
-    return head + _SINKS[sink].format(table=table)
+    chosen = plugins.load(plugins.FORMATS, form, FormatEntry)
+    values = {
+        "source_entry": source.entry.rstrip("\n"),
+        "sink_entry": sink.entry.rstrip("\n"),
+        "name": name,
+        "file": file,
+        "source": source.title,
+        "sink": sink.title,
+        "source_variable": source.variable,
+        "source_example": source.example,
+        "sink_variable": sink.variable,
+        "sink_example": sink.example,
+        "before": "".join(f"\n#   {each}" for each in (source.before, sink.before) if each),
+        "columns": source.columns or chosen.template_columns,
+        "format": chosen.template or f"{{type: {form}}}",
+        "topic": name,
+        "table": name.replace("-", "_"),
+    }
+    written = _TEXT
+    for key, value in values.items():  # the entries first: they have such marks, too
+        written = written.replace(f"<{key}>", value)
+    return written

@@ -12,9 +12,9 @@ from connectors.extras import require
 from connectors.spec import (
     Exposure,
     Guarantee,
-    KafkaEntry,
     PythonStep,
     SinkEntry,
+    SourceEntry,
     Spec,
     TransformStep,
     code_of,
@@ -105,9 +105,8 @@ def _letter_facts(spec: Spec) -> dict[str, object] | None:
     return {**facts, "most_per_checkpoint": spec.checkpoint.max_dead_letters}
 
 
-def _source(source: KafkaEntry) -> str:
-    topics = ", ".join(source.topics or [f"topics like {source.topics_pattern}"])
-    return f"kafka {source.bootstrap_servers}, {topics}, from {source.starts_from}, {source.format.type}"
+def _source(source: SourceEntry) -> str:
+    return f"{source.connector} {source.where}"
 
 
 def _step(step: TransformStep) -> str:

@@ -8,18 +8,17 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
+from connectors.api.entry import Entry
 from connectors.extras import EXTRAS
 from connectors.registry import build_sink, build_source
-from connectors.spec import MySqlEntry, PostgresEntry, PythonStep, Spec
-from connectors.spec.security import Secured
-from connectors.tls_options import MYSQL_FILES, NO_FILES, POSTGRES_FILES
+from connectors.spec import PythonStep, Spec
 from eos.errors import ConnectorError
 from spark_jobs.session.failures import translate
 from spark_jobs.session.probe import Probe, Seen
@@ -29,7 +28,7 @@ from wal.address import ObjectAddress
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 _ALWAYS: Final = ("spark_jobs.query.source", "spark_jobs.batch.writing")
-_PORTS: Final = {"": 9092, "mysql": 3306, "mariadb": 3306, "postgresql": 5432, "https": 443, "http": 80}  # by scheme
+_PORTS: Final = {"https": 443, "http": 80}  # by scheme
 _INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
 _FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"
 _INTERPRETER: Final = (
@@ -126,27 +125,26 @@ def _modules(spec: Spec) -> list[str]:
 
 def _addresses(spec: Spec) -> list[tuple[str, int]]:
     """Of the brokers that the spec names, of the sinks' servers, and of the store where rows wait."""
-    urls = [f"//{broker}" for entry in spec.sources for broker in entry.bootstrap_servers.split(",")]
-    urls += [server for entry in spec.outputs for server in entry.servers(spec.checkpoint)]
-    urls += [store.endpoint] if (store := _log_store(spec)) else []
-    parts = [urlsplit(url) for url in urls]
-    return [(part.hostname, part.port or _PORTS[part.scheme.partition("+")[0]]) for part in parts if part.hostname]
+    found = [address for entry in _entries(spec) for address in entry.addresses(spec.context)]
+    part = urlsplit(store.endpoint) if (store := _log_store(spec)) else None
+    if part is not None and part.hostname:
+        found.append((part.hostname, part.port or _PORTS[part.scheme]))
+    return found
+
+
+def _entries(spec: Spec) -> list[Entry]:
+    return [*spec.sources, *spec.outputs]
 
 
 def _files(spec: Spec) -> list[str]:
     """Of certificates and keys, which tasks read."""
-    entries = [*spec.sources, *spec.outputs]
-    found = [file for entry in entries if isinstance(entry, Secured) for file in entry.security_files]
-    urls = [entry.url.reveal() for entry in entries if isinstance(entry, (MySqlEntry, PostgresEntry))]
-    options = [pair for url in urls for pair in parse_qsl(urlsplit(url).query)]
-    named = [value for name, value in options if name in (*MYSQL_FILES, *POSTGRES_FILES) and value not in NO_FILES]
-    return sorted({*map(str, found), *named})
+    return sorted({str(file) for entry in _entries(spec) for file in entry.files})
 
 
 def _log_store(spec: Spec) -> ObjectAddress | None:
     """Where tasks put rows that wait."""
     at = spec.checkpoint.log_at
-    logged = any(entry.commit != "two-phase" for entry in spec.outputs)
+    logged = any(entry.is_logged for entry in spec.outputs)
     return at if logged and isinstance(at, ObjectAddress) else None
 
 

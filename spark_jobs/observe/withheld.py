@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from connectors.contracts import Horizon, Source
+from connectors.api.contracts import Horizon, Source
 from twophase.values import Positions
 
 _log = logging.getLogger("eos.runner")

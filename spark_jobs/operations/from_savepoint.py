@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from eos.errors import IdentityError, SavepointError

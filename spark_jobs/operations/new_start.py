@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from connectors.registry import build_source
-from connectors.spec import KafkaEntry, Spec
+from connectors.spec import SourceEntry, Spec
 from eos.errors import SpecError
 from spark_jobs.query.source_offset import topic_of
 from twophase.head_value import HeadValue
@@ -66,8 +66,8 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
     splits: list[SplitStart] = []
     named: set[str] = set()
     for entry in spec.sources:
-        first = build_source(_at(entry, "earliest")).starting_point(_NOWHERE)
-        last = build_source(_at(entry, "latest")).starting_point(_NOWHERE)
+        first = build_source(entry.starting_at("earliest")).starting_point(_NOWHERE)
+        last = build_source(entry.starting_at("latest")).starting_point(_NOWHERE)
         known = _known(entry.name, first, head)
         if isinstance(wanted, str):
             positions = dict((first if wanted == "earliest" else last).positions)
@@ -82,10 +82,6 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
     return begins, splits
 
 
-def _at(entry: KafkaEntry, edge: Edge) -> KafkaEntry:
-    return entry.model_copy(update={"starting_offsets": edge})
-
-
 def _known(source: str, first: StartingPoint, head: HeadValue | None) -> dict[str, int]:
     """Positions of the life that ends, without those of a topic that was made again: they name other records."""
     if head is None:
@@ -96,7 +92,7 @@ def _known(source: str, first: StartingPoint, head: HeadValue | None) -> dict[st
 
 
 def _chosen(
-    entry: KafkaEntry, wanted: Mapping[str, int], first: StartingPoint, known: Mapping[str, int]
+    entry: SourceEntry, wanted: Mapping[str, int], first: StartingPoint, known: Mapping[str, int]
 ) -> dict[str, int]:
     begun = {split: at for split, at in {**known, **wanted}.items() if split in first.positions}
     topics = {topic_of(split) for split in begun}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from eos.errors import SavepointError
 from twophase.restore import Seed
 from twophase.values import OffsetRange, StartingPoint

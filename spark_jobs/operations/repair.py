@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors.contracts import Sink, Source
+from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source
 from connectors.spec import Spec
 from eos.errors import (
@@ -97,7 +97,7 @@ class Rerun:
             ranges = record.ranges.get(entry.name, ())
             known = StartingPoint(head.positions[entry.name], head.identities[entry.name])
             build_source(entry).horizon(known)  # a topic that was made again has other records under these offsets
-            forgiving = build_source(entry.model_copy(update={"fail_on_data_loss": False}))
+            forgiving = build_source(entry.tolerating_loss())
             if gone := forgiving.lost(ranges):
                 told = ", ".join(f"{each.split}[{each.start}, {each.end})" for each in gone)
                 message = f"source {entry.name} no longer has all records of checkpoint {record.checkpoint_id}: {told}"

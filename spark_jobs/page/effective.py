@@ -8,8 +8,8 @@ from typing import Any, Final
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
+from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
-from connectors.spec.secrets import MASK, is_secret_name
 from spark_jobs.page.masked import Mask
 
 _FIRST: Final = ("version", "pipeline", "name", "connector", "type", "strategy", "from")  # what an entry is

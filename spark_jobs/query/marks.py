@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import DataFrame, functions
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from twophase.values import OffsetRange
 
 _ASIDE: Final = "_eos_aside"

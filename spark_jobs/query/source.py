@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from connectors.admission import admit
-from connectors.contracts import Horizon, Source
+from connectors.api.contracts import Horizon, Source
 from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
@@ -25,7 +25,7 @@ from twophase.values import OffsetRange, Positions, StartingPoint
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from connectors.spec import KafkaEntry
+    from connectors.spec import SourceEntry
 
 
 class _Share(InputPartition):
@@ -179,7 +179,7 @@ def _check_not_shorter(known: Positions, ends: Positions) -> None:
             raise OffsetOutOfRangeError(message, remedy=remedy)
 
 
-def format_name(source: Source | KafkaEntry) -> str:
+def format_name(source: Source | SourceEntry) -> str:
     """The name under which Spark knows a source."""
     return f"eos_{source.name}"
 

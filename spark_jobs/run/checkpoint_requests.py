@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.run.starting_points import known_of

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from eos.errors import IdentityError
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag

@@ -24,7 +24,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.contracts import Finding, Sink, Unopened
+from connectors.api.contracts import Finding, Sink, Unopened
 from connectors.known import must_wait
 from eos.errors import HeadError, HeadFormatError
 from twophase.codec import check_readable

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
+from connectors.api.fields import MaxBacklog
 from connectors.registry import open_head
 from connectors.spec import Spec
-from connectors.spec.settings import MaxBacklog
 from eos.errors import HeadError
 from spark_jobs.observe.report import Listener
 from twophase.backlog import NO_LIMITS, Limit

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from connectors.contracts import Source, Unopened
+from connectors.api.contracts import Source, Unopened
 from connectors.dead_letters import SCHEMA
 from connectors.spec import PythonStep, Spec
 from eos.errors import SpecError
@@ -145,8 +145,10 @@ def _check_order(spec: Spec) -> None:
     """H22: several tasks read one partition in no order, and state that depends on it would differ when run again."""
     sorts = any(isinstance(step, PythonStep) and step.sorts_by_offset for step in spec.transforms)
     for index, entry in enumerate(spec.sources):
-        if entry.split_above is not None and not sorts:
-            message = f"sources[{index}].split_above: the records of a partition reach a stateful step in no order"
+        if entry.unordered_by and not sorts:
+            message = (
+                f"sources[{index}].{entry.unordered_by}: the records of a partition reach a stateful step in no order"
+            )
             remedy = (
                 "remove it; or sort by _partition and _offset in the step, which says so by `sorts_by_offset: true`"
             )

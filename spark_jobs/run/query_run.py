@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.spec import Spec
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.sifting_period import SiftingPeriod

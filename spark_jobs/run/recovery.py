@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from connectors.contracts import Sink, Source
+from connectors.api.contracts import Sink, Source
 from connectors.registry import require_head
 from connectors.spec import Spec
 from spark_jobs.observe.report import Listener

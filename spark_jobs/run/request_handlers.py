@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import answered

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from connectors.contracts import Sink, Source
+from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError

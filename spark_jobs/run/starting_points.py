@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from connectors.contracts import Source
+from connectors.api.contracts import Source
 from eos.errors import IdentityError
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.driver import Driver

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.contracts import Horizon, Source
+from connectors.api.contracts import Horizon, Source
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.run.control import pause

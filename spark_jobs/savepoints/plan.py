@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from connectors.api.entry import SinkEntry
 from connectors.spec import PythonStep, Spec
-from connectors.spec.sinks import SinkEntry
-from connectors.spec.sources import KafkaEntry
 from connectors.spec.steps import TransformStep
 from eos.errors import HeadError
 from twophase.codec import check_readable
@@ -76,7 +75,7 @@ class Plan:
 def describe(spec: Spec) -> dict[str, Described]:
     """What a spec says of its sources, steps and sinks. No secret is in it."""
     said = {
-        "sources": {each.name: _source(each) for each in spec.sources},
+        "sources": {each.name: dict(each.description) for each in spec.sources},
         "transforms": {each.name: _step(each) for each in spec.transforms},
         "sinks": {each.name: _sink(each) for each in spec.outputs},
     }
@@ -117,12 +116,6 @@ def _path(location: Path, incarnation: str) -> Path:
     return location / "plans" / f"{incarnation}.json"
 
 
-def _source(entry: KafkaEntry) -> dict[str, str]:
-    schema = getattr(entry.format, "ddl", "")
-    topics = ", ".join(entry.topics or ()) or f"pattern {entry.topics_pattern}"
-    return {"connector": entry.connector, "topics": topics, "format": entry.format.type, "schema": schema}
-
-
 def _step(step: TransformStep) -> dict[str, str]:
     made = f"{step.python} of {', '.join(step.from_)}" if isinstance(step, PythonStep) else step.sql
     options = json.dumps(step.options, sort_keys=True) if isinstance(step, PythonStep) and step.options else ""
@@ -131,11 +124,8 @@ def _step(step: TransformStep) -> dict[str, str]:
 
 
 def _sink(entry: SinkEntry) -> dict[str, str]:
-    said: dict[str, str] = {"connector": entry.connector, "from": entry.from_ or "", "commit": entry.commit}
-    for name in ("table", "topic"):
-        if (value := getattr(entry, name, None)) is not None:
-            said[name] = str(value)
-    return said
+    own = {"connector": entry.connector, "from": entry.from_ or "", "commit": entry.commit}
+    return {**own, **entry.description}
 
 
 def _shown(spec: Spec, said: Mapping[str, str]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from connectors.spec import Spec, SqliteEntry
+from connectors.spec import Spec
 from eos.errors import SpecError
 
 _LOCAL: Final = re.compile(r"local(\[.*\])?")
@@ -49,10 +49,10 @@ def check_sinks(spec: Spec) -> None:
     for entry in spec.outputs:
         where = "dead_letter" if entry is spec.dead_letter else f"sinks[{spec.sinks.index(entry)}]"
         here = f"{where} ({entry.name})"
-        if checkpoint.at_least_once and isinstance(entry, SqliteEntry):
+        if checkpoint.at_least_once and entry.is_local_file:
             message = f"{here}: at-least-once tasks write to the file itself, and those of {master} are elsewhere"
             raise SpecError(message, remedy="run it with a local master, or set checkpoint.mode to exactly-once")
-        if not checkpoint.at_least_once and isinstance(checkpoint.log_at, Path) and entry.commit != "two-phase":
+        if not checkpoint.at_least_once and isinstance(checkpoint.log_at, Path) and entry.is_logged:
             message = f"{here}: its rows wait in files at {checkpoint.log_at}, and tasks of {master} write them on "
             message += "other machines"
             remedy = "keep the log in an object store (`checkpoint.log`), run it with a local master, or commit by "

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from connectors.api.masking import SECRET_NAME, is_secret_name
 from connectors.spec import Spec
-from connectors.spec.secrets import SECRET_NAME, is_secret_name
 
 REQUIRED: Final = {
     "spark.speculation": "false",  # R5

@@ -12,12 +12,14 @@ import importlib.util
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
+from connectors.api import plugins
+from connectors.api.model import Strict
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
 
@@ -54,13 +56,20 @@ def pack(spec: Spec | None = None) -> Path:
 def write_archive(path: Path, spec: Spec | None) -> Path:
     """Write the modules into a zip file that Python can import from; returns its path.
 
+    The packages of the plugins that the spec names are in it, but not the libraries that they need. With the entry
+    points of this project, another process finds its formats.
+
     Of the spec's folder those modules and packages that `import` would find there, if there is a Python step. A module
     with the name of a package of the project is left out, since the driver would not import it either.
     """
-    modules = {name: root for root, name in _project()}
+    modules = {name: root for root, name in _packages(_PROJECT)}
+    if spec is not None:
+        modules |= {name: root for root, name in _packages(_plugins_of(spec))}
     if spec is not None and spec.has_python_steps:
         modules = {name: root for root, name in beside(spec.folder)} | modules
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in plugins.metadata():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), text, zipfile.ZIP_DEFLATED)
         for root in modules.values():
             for file in _files(root):
                 name = file.relative_to(root.parent).as_posix()
@@ -68,12 +77,22 @@ def write_archive(path: Path, spec: Spec | None) -> Path:
     return path
 
 
-def _project() -> Iterator[tuple[Path, str]]:
-    for name in _PROJECT:
+def _packages(names: Iterable[str]) -> Iterator[tuple[Path, str]]:
+    """Yield the folder of each package, or the file of a module."""
+    for name in names:
         found = importlib.util.find_spec(name)
         assert found is not None
         assert found.origin is not None
-        yield Path(found.origin).parent, name
+        origin = Path(found.origin)
+        yield (origin.parent if found.submodule_search_locations is not None else origin), name
+
+
+def _plugins_of(spec: Spec) -> list[str]:
+    """Return the packages of the entries, and of their formats, that are not of this project."""
+    entries = [*spec.sources, *spec.outputs]
+    parts = [part for entry in entries for part in (entry, *dict(entry).values()) if isinstance(part, Strict)]
+    packages = dict.fromkeys(type(part).__module__.partition(".")[0] for part in parts)
+    return [each for each in packages if each not in _PROJECT]
 
 
 def beside(folder: Path) -> Iterator[tuple[Path, str]]:

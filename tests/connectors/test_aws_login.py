@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError
 
-from connectors.aws import AwsIdentity, AwsLoginError, forget_sessions, kafka_token
+from connectors.aws import AwsIdentity, AwsLoginError, forget_sessions, msk_token
 from connectors.kafka.handles import AwsTokens, ClientErrors, as_kafka_error
 from connectors.kafka.refusals import is_refusal, remedy_of
 from eos.errors import SpecError
@@ -43,20 +43,20 @@ def set_life(program: Program, life_s: int) -> None:
 
 def test_a_token_ends_after_15_minutes_or_with_its_credentials(program: Program) -> None:
     now = time.time()
-    assert kafka_token(_HERE)[1] == pytest.approx(now + 900, abs=10)
+    assert msk_token(_HERE)[1] == pytest.approx(now + 900, abs=10)
     set_life(program, 120)
-    assert kafka_token(_HERE)[1] == pytest.approx(time.time() + 120, abs=10)
-    assert kafka_token(AwsIdentity(REGION, None, "AKIA1", "s"))[1] == pytest.approx(time.time() + 900, abs=10)
+    assert msk_token(_HERE)[1] == pytest.approx(time.time() + 120, abs=10)
+    assert msk_token(AwsIdentity(REGION, None, "AKIA1", "s"))[1] == pytest.approx(time.time() + 900, abs=10)
 
 
 def test_temporary_credentials_are_kept_and_renewed_before_they_end(program: Program) -> None:
-    first = {kafka_token(_HERE)[0] for _ in range(3)}
+    first = {msk_token(_HERE)[0] for _ in range(3)}
     assert program.calls == 1
     assert first
     set_life(program, 60)  # botocore renews what ends within ten minutes
-    kafka_token(_HERE)
+    msk_token(_HERE)
     before = program.calls
-    kafka_token(_HERE)
+    msk_token(_HERE)
     assert program.calls == before + 1
 
 
@@ -66,17 +66,17 @@ def test_keys_that_were_replaced_in_a_file_are_found(tmp_path: Path, monkeypatch
     tokens = set()
     for key in ("AKIA1", "AKIA2"):
         path.write_text(f"[default]\naws_access_key_id = {key}\naws_secret_access_key = s\n")
-        tokens.add(kafka_token(_HERE)[0])
+        tokens.add(msk_token(_HERE)[0])
     assert len(tokens) == 2
 
 
 def _sign(results: multiprocessing.Queue[object]) -> None:
-    results.put(kafka_token(_HERE)[1] > time.time())
+    results.put(msk_token(_HERE)[1] > time.time())
 
 
 def test_a_fork_signs_with_credentials_of_its_own(program: Program) -> None:
     """Spark forks its workers."""
-    kafka_token(_HERE)
+    msk_token(_HERE)
     context = multiprocessing.get_context("fork")
     results: multiprocessing.Queue[object] = context.Queue()
     process = context.Process(target=_sign, args=(results,))
@@ -128,9 +128,9 @@ def test_which_refusals_of_brokers_are_for_good(text: str) -> None:
 
 def test_a_machine_without_credentials_or_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AwsLoginError, match="give no credentials of AWS") as failure:
-        kafka_token(_HERE)
+        msk_token(_HERE)
     assert not failure.value.is_outage
     monkeypatch.setattr("connectors.extras.find_spec", lambda _name: None)
     with pytest.raises(SpecError, match="needs Python packages") as error:
-        kafka_token(_HERE)
+        msk_token(_HERE)
     assert "eos-spark[aws]" in error.value.remedy

@@ -19,6 +19,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 from hypothesis import given
 from hypothesis import strategies as st
 
+from connectors.api.mistakes import SpecMistakesError
 from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
 from connectors.dead_letters import (
     PLACE,
@@ -32,7 +33,7 @@ from connectors.dead_letters import (
     encode_refused_row,
     printable,
 )
-from connectors.formats import parse_ddl
+from connectors.formats.ddl import parse_ddl
 from connectors.kafka.bad_records import letters
 from connectors.kafka.dead_letters import _letters as in_topic
 from connectors.kafka.settings import Connection
@@ -42,7 +43,6 @@ from connectors.kafka.sink.target import Facts, Topics
 from connectors.registry import build_sink, build_source
 from connectors.row_bisector import RowBisector, decode_dead_letters
 from connectors.spec import Spec, guarantees, load_spec
-from connectors.spec.mistakes import SpecMistakesError
 from eos.errors import (
     BadRecordError,
     BadRowError,

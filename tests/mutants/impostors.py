@@ -23,7 +23,7 @@ MUTANTS: Final = (
     Mutant(
         name="any host of the authority may pose as a broker",
         rule="docs/security.md, TLS and SASL to Kafka",
-        path="connectors/spec/security.py",
+        path="connectors/kafka/security.py",
         before="    verify_host_name: bool = True\n",
         after="    verify_host_name: bool = False\n",
         caught_by=(f"{_KAFKA}::test_one_without_the_certificate_hears_nothing",),

@@ -188,7 +188,7 @@ MUTANTS: Final = (
     Mutant(
         name="a token is fetched in plain text",
         rule="docs/security.md, Tokens, and clouds",
-        path="connectors/tls_options.py",
+        path="connectors/api/tls.py",
         before='    if parts.scheme.lower() != "https" or not parts.hostname:\n',
         after="    if not parts.hostname:\n",
         caught_by=(f"{_SETTING_TESTS}::test_a_token_is_not_fetched_in_plain_text",),

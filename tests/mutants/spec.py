@@ -8,8 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _GUARANTEES: Final = "connectors/spec/guarantees.py"
 _MODE: Final = "connectors/spec/mode.py"
-_KAFKA_SINK: Final = "connectors/spec/kafka_sink.py"
-_STARTING: Final = "connectors/spec/starting.py"
+_KAFKA_SINK: Final = "connectors/kafka/sink/entry.py"
+_STARTING: Final = "connectors/kafka/starting_offsets.py"
 _SUBSTITUTION: Final = "connectors/spec/substitution.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
 _TABLE_NAMES: Final = "connectors/spec/table_names.py"
@@ -52,7 +52,7 @@ MUTANTS: Final = (
     Mutant(
         name="a setting that moves the positions of a source is taken",
         rule="R6",
-        path="connectors/spec/sources.py",
+        path="connectors/kafka/entry.py",
         before='    "group.id": "write it as group_id",\n',
         after="",
         caught_by=(f"{_MISTAKES}::test_librdkafka_settings_that_the_framework_sets_are_refused",),

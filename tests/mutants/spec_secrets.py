@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_SECRETS: Final = "connectors/spec/secrets.py"
+_SECRETS: Final = "connectors/api/masking.py"
 _MASKING: Final = "docs/security.md, Secrets"
 _QUOTED: Final = "tests/connectors/spec/test_secrets.py::test_a_secret_is_masked_however_it_is_quoted"
 _JSON_NAMES: Final = "tests/connectors/spec/test_secrets.py::test_names_in_json_are_masked_as_values_are"

@@ -233,7 +233,7 @@ MUTANTS: Final = (
     Mutant(
         name="any certificate of its authority passes for that of a MySQL server",
         rule="docs/security.md",
-        path="connectors/sql/address.py",
+        path="connectors/sql/mysql/address.py",
         before="    context.check_hostname = asked is Protection.FULL\n",
         after="    context.check_hostname = False\n",
         caught_by=(
@@ -243,7 +243,7 @@ MUTANTS: Final = (
     Mutant(
         name="a password in a URL of MySQL is shown",
         rule="docs/security.md",
-        path="connectors/sql/address.py",
+        path="connectors/sql/mysql/address.py",
         before='return place_of(parsed.host or "localhost", ',
         after='return place_of(f"{parsed.password}.{parsed.host}", ',
         caught_by=(f"{_PARTS}test_a_url_is_shown_without_what_it_hides",),

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from sqlalchemy.exc import DBAPIError
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.sql.dead_letters import read_dead_letters
 from connectors.sql.head import SqlHead
 from connectors.sql.head_check import check_head, require_head

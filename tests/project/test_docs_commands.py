@@ -25,7 +25,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 _COMMAND = re.compile(
     r"(?:[A-Z_]+=\S+ )*(make|scripts/[a-z]+|(?:\.venv/bin/)?python -m (?:tests|integration_tests|benchmarks)\S*)( .*)?"
 )
-_WITHOUT_OPTIONS = {"tests.simulation"}
+_WITHOUT_OPTIONS = {"tests.eos.listing", "tests.simulation"}
 
 
 def commands(text: str) -> Iterator[str]:

@@ -18,11 +18,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.formats import JsonFormat, parse_ddl
+from connectors.api.masking import MASK, passwords_in
+from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_loss import check_names
+from connectors.formats.json_values import JsonFormat
 from connectors.kafka import handshake
 from connectors.spec import mask
-from connectors.spec.secrets import MASK, passwords_in
 from eos.bounded import MOST_CHARS, shorten
 from eos.errors import PrepareError, SpecError
 from spark_jobs.observe.masked_log import Masking

@@ -7,7 +7,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.sink.layout import Layout

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.sink.doctor import findings
 from connectors.kafka.sink.layout import Layout

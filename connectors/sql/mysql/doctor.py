@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import checks
-from connectors.sql.address import masked, protection
 from connectors.sql.mysql import requirements, xa
+from connectors.sql.mysql.address import masked, protection
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import PRIVILEGE_MISSING, ServerError
 from connectors.sql.mysql.partitioning import REMEDY, partitioning_of_table

@@ -19,10 +19,10 @@ from sqlalchemy import Engine, NullPool, create_engine, event
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError
 
+from connectors.api.login import TokenLogin
 from connectors.aws import AwsLoginError
-from connectors.login_options import TokenLogin
-from connectors.sql.address import connect_arguments
 from connectors.sql.kind import pooling
+from connectors.sql.mysql.address import connect_arguments
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.errors import NO_TOKEN, ServerError, of_driver
 from connectors.sql.mysql.local_infile import LoadingConnection

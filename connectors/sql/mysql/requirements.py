@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.product import product
 

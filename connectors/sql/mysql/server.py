@@ -14,8 +14,8 @@ from functools import partial
 from typing import Final
 
 from connectors.sql import tables
-from connectors.sql.address import masked
 from connectors.sql.mysql import xa, zombie_connections
+from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import DUPLICATE_KEY, DUPLICATE_XID, ServerError
 from connectors.sql.two_phase.committer import TwoPhaseCommitter

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from connectors.contracts import Finding
-from connectors.sql.address import masked
+from connectors.api.contracts import Finding
 from connectors.sql.mysql import doctor, requirements
+from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, partitioning, repeating_keys

@@ -10,9 +10,9 @@ from functools import partial
 
 import pyarrow as pa
 
-from connectors.sql.address import login_files, masked
 from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
 from connectors.sql.mysql import xa, zombie_connections
+from connectors.sql.mysql.address import login_files, masked
 from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan

@@ -11,10 +11,11 @@ from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from connectors.login_options import OPTIONS
+from connectors.api.login import OPTIONS
+from connectors.api.tls import Protection
 from connectors.sql import silence
 from connectors.sql.kind import place_of
-from connectors.tls_options import Protection, of_postgres
+from connectors.sql.postgres.tls import of_postgres
 from eos.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.kind import DatabaseKind, Limit
 from connectors.sql.postgres import connections, doctor, requirements
 from connectors.sql.postgres.engine import COMMENT_OF, Session

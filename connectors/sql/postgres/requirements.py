@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.product import pooling, what_answers
 from connectors.sql.postgres.serverside import DURABLE

@@ -12,8 +12,8 @@ import psycopg
 from sqlalchemy import URL, Dialect, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
+from connectors.api.login import TokenLogin
 from connectors.aws import AwsLoginError
-from connectors.login_options import TokenLogin
 from connectors.sql.kind import pooling
 from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.errors import NO_TOKEN

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.sql.log.merging import check_key
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres import doctor, requirements

@@ -11,7 +11,7 @@ from typing import Final
 from sqlalchemy import Connection, Table, inspect, make_url
 from sqlalchemy.exc import DBAPIError
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import head
 from connectors.sql.slots import LOG_TABLES

@@ -16,7 +16,7 @@ from typing import ClassVar
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.dead_letters import SCHEMA
 from connectors.known import must_wait
 from connectors.log.committer import LogCommitter

@@ -9,7 +9,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import rows
 from eos.errors import IdentityError

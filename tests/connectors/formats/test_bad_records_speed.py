@@ -14,10 +14,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.formats import JsonFormat, StringFormat, parse_ddl
-from connectors.formats.decode import Format
+from connectors.api.format import Format
+from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_judge import Judge
-from connectors.formats.json_values import _parse
+from connectors.formats.json_values import JsonFormat, _parse
+from connectors.formats.plain import StringFormat
 from tests.connectors.formats.test_json import SCHEMA, values
 from tests.halving import halved, rows_of
 from tests.mixed_records import DDL, MIXTURES, mixed

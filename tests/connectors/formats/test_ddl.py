@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.formats import parse_ddl
+from connectors.formats.ddl import parse_ddl
 from eos.errors import SpecError
 
 TYPES = {

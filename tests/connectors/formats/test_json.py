@@ -12,7 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from connectors.formats import Decoded, JsonFormat, format_of, parse_ddl
+from connectors.api.format import Decoded
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
 from eos.errors import SpecError
 from tests.json_oracle import BAD, expected
 
@@ -208,7 +210,7 @@ def test_timestamps(written: str, utc: str) -> None:
 
 
 def test_reasons_name_the_field() -> None:
-    decoder = format_of("json", "id BIGINT NOT NULL, name STRING, o STRUCT<a: INT>")
+    decoder = JsonFormat(parse_ddl("id BIGINT NOT NULL, name STRING, o STRUCT<a: INT>"))
     reasons = {
         b'{"id": "x"}': "field id: expected number, found string",
         b'{"id": 1, "o": {"a": true}}': "field o/a: expected number, found boolean",
@@ -288,7 +290,7 @@ def test_floats_are_nearest() -> None:
 @pytest.mark.parametrize("ddl", ["m MAP<STRING, INT>", "a STRUCT<m: MAP<STRING, INT>>", "a ARRAY<MAP<STRING, INT>>"])
 def test_maps_are_refused(ddl: str) -> None:
     with pytest.raises(SpecError, match="MAP is not supported in JSON"):
-        format_of("json", ddl)
+        JsonFormat(parse_ddl(ddl))
 
 
 def test_a_format_travels_to_a_task() -> None:

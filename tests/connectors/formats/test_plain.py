@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import pickle
+from typing import Final
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
 
-from connectors.formats import JsonFormat, RawFormat, StringFormat, format_of
-from eos.errors import SpecError
+from connectors.api.format import AnyFormat, FormatEntry
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import RawFormat, StringFormat
 
 values = st.lists(st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=4).map(str.encode)), max_size=12)
 
@@ -44,23 +47,27 @@ def test_bytes_are_as_they_are(batch: list[bytes | None]) -> None:
     assert decoded.bad == ()
 
 
+FORMAT: Final = TypeAdapter[FormatEntry](AnyFormat)
+
+
 def test_formats_by_name() -> None:
-    assert format_of("string") == StringFormat()
-    assert format_of("raw") == RawFormat()
-    assert format_of("json", "a INT") == JsonFormat(pa.schema([("a", pa.int32())]))
+    assert FORMAT.validate_python({"type": "string"}).build() == StringFormat()
+    assert FORMAT.validate_python({"type": "raw"}).build() == RawFormat()
+    json = FORMAT.validate_python({"type": "json", "schema": "a INT"}).build()
+    assert json == JsonFormat(pa.schema([("a", pa.int32())]))
     for made in (StringFormat(), RawFormat()):
         assert pickle.loads(pickle.dumps(made)) == made
 
 
 @pytest.mark.parametrize(
-    ("kind", "schema", "complaint"),
+    ("entry", "complaint"),
     [
-        ("json", None, "format json needs a schema"),
-        ("string", "a INT", "takes no schema"),
-        ("avro", None, "unknown format 'avro'"),
-        ("json", "a INTT", "did you mean INT"),
+        ({"type": "json"}, "schema\n  Field required"),
+        ({"type": "string", "schema": "a INT"}, "Extra inputs are not permitted"),
+        ({"type": "avro"}, "there is no format 'avro'; use raw, and a step"),
+        ({"type": "json", "schema": "a INTT"}, "did you mean INT"),
     ],
 )
-def test_wrong_formats(kind: str, schema: str | None, complaint: str) -> None:
-    with pytest.raises(SpecError, match=complaint):
-        format_of(kind, schema)
+def test_wrong_formats(entry: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        FORMAT.validate_python(entry)

@@ -69,7 +69,7 @@ def test_a_coordinator_that_is_just_being_found_is_asked_again(code: int) -> Non
 def test_a_coordinator_that_is_never_found_is_an_error_after_the_deadline() -> None:
     admin = Admin(lambda _: KafkaError.NOT_COORDINATOR)
     with pytest.raises(SourceError, match="commit to group g, orders/1"):
-        commit(admin, connect_timeout_s=0.01)
+        commit(admin, connect_timeout_s=0.5)  # a busy machine takes longer than some milliseconds
     assert len(admin.asked) > 1
 
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from connectors.formats import RawFormat
+from connectors.formats.plain import RawFormat
+from connectors.kafka.security import KafkaSecurity
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
-from connectors.spec.security import KafkaSecurity
 from eos.errors import ConnectorError
 from integration_tests.services.certificates import Authority
 from integration_tests.services.tokens import CLIENT_SECRET, Signer, TokenServer

@@ -8,7 +8,9 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
-from connectors.formats import JsonFormat, StringFormat, parse_ddl
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import StringFormat
 from connectors.kafka import bad_records, reader
 from connectors.kafka.columns import METADATA
 from connectors.kafka.reader import OnBadRecord

@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 
 from connectors.aws import AwsIdentity
-from connectors.formats import RawFormat, format_of
-from connectors.kafka import KafkaSource
+from connectors.formats.ddl import parse_ddl
+from connectors.formats.json_values import JsonFormat
+from connectors.formats.plain import RawFormat
 from connectors.kafka.settings import REFUSED, Connection
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.markers import PARTITIONS, partition_of_marker
 from connectors.kafka.sink.place import Names, Place
 from connectors.kafka.sink.sink import KafkaSink
+from connectors.kafka.source import KafkaSource
 from connectors.kafka.splits import parse_split, split_name
 from connectors.log.place import LogPlace
 from eos.errors import SpecError
@@ -119,14 +121,14 @@ def test_a_source_travels_to_a_task() -> None:
 
 
 def test_columns() -> None:
-    made = source(format=format_of("json", "a INT, b STRING"))
+    made = source(format=JsonFormat(parse_ddl("a INT, b STRING")))
     assert made.schema.names == ["a", "b", "_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"]
     assert made.select(["_offset", "b"]).schema.names == ["b", "_offset"]
     assert made.select(["b", "_offset"]).select(["_offset"]).schema.names == ["_offset"]
     with pytest.raises(SpecError, match="no such column: c"):
         made.select(["a", "c"])
     with pytest.raises(SpecError, match="_key is a column of record metadata"):
-        source(format=format_of("json", "_key INT"))
+        source(format=JsonFormat(parse_ddl("_key INT")))
 
 
 def test_splits() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
 from tests.object_store import Bucket, Request, Wire, answer, deaf
 

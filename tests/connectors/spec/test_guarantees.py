@@ -9,6 +9,7 @@ import pytest
 
 from connectors.spec import Spec, SpecMistakesError, guarantees, load_spec
 from connectors.spec.guarantees import promise
+from tests.connectors.spec.entries import kafka_source
 
 SPEC = """\
 pipeline: p
@@ -98,7 +99,8 @@ def test_merging_says_which_row_wins(tmp_path: Path, sink: str, commit: str) -> 
     ],
 )
 def test_a_moment_is_kept_to_the_millisecond(tmp_path: Path, written: str, ms: int) -> None:
-    starting: Any = load(tmp_path, source=f", starting_offsets: {{timestamp: '{written}'}}").sources[0].starting_offsets
+    spec = load(tmp_path, source=f", starting_offsets: {{timestamp: '{written}'}}")
+    starting: Any = kafka_source(spec).starting_offsets
     assert starting.timestamp_ms == ms
     assert starting.resolvable().timestamp_ms == ms
 
@@ -108,10 +110,11 @@ def test_offsets_that_are_none_are_refused(tmp_path: Path, offsets: str) -> None
     with pytest.raises(SpecMistakesError) as caught:
         load(tmp_path, source=f", starting_offsets: {{offsets: {offsets}}}")
     assert all(each.path.startswith("sources[0].starting_offsets") for each in caught.value.mistakes)
-    found: Any = load(tmp_path, source=", starting_offsets: {offsets: {t/0: 0, t/10: 7}}").sources[0].starting_offsets
+    spec = load(tmp_path, source=", starting_offsets: {offsets: {t/0: 0, t/10: 7}}")
+    found: Any = kafka_source(spec).starting_offsets
     assert found.resolvable().offsets == {"t/0": 0, "t/10": 7}
 
 
 @pytest.mark.parametrize("written", ["007", "0x1F", "1_000", "+1", "1" * 30])
 def test_a_number_that_text_could_not_be_made_from_again_stays_text(tmp_path: Path, written: str) -> None:
-    assert load(tmp_path, source=f", group_id: {written}").sources[0].group_id == written
+    assert kafka_source(load(tmp_path, source=f", group_id: {written}")).group_id == written

@@ -122,7 +122,7 @@ SINGLE = [
     ("topics: [orders]", "topics: [a, a]", 9, "sources[0].topics", "the topic 'a' stands twice"),
     ("topics: [orders]", "topics: ['^a.*']", 9, "sources[0].topics[0]", "no patterns"),
     ("topics: [orders]", "topics:\n    - a\n    - 3", 11, "sources[0].topics[1]", "wrong type: 3 (a number)"),
-    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: json, string, raw"),
+    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: json, raw, string"),
     (
         "{type: string}",
         '{type: json, schema: "id BIGINT, tags MAP<STRING, STRING>"}',
@@ -177,7 +177,7 @@ SINGLE = [
         "connector: mariadb",
         20,
         "sinks[0].connector",
-        "did you mean 'mysql'? allowed: mysql, postgresql, sqlite",
+        "did you mean 'mysql'? allowed: kafka, mysql, postgresql, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
@@ -235,7 +235,7 @@ SINGLE = [
     ("pipeline: orders", "pipeline: orders\npipeline: more", 2, "pipeline", "stands twice, first in line 1"),
     ("pipeline: orders", "pipeline: !!int 3", 1, "pipeline", "the tag tag:yaml.org,2002:int is not allowed"),
     ("pipeline: orders", "pipeline: ${env:NOPE}", 1, "pipeline", "the environment variable NOPE is not set"),
-    ("pipeline: orders", "pipeline: ${vault:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${env:NAME}"),
+    ("pipeline: orders", "pipeline: ${vault:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${env:…}"),
     ("pipeline: orders", "pipeline: ${env:X", 1, "pipeline", "is not closed with '}'"),
     ("pipeline: orders", "pipeline: ${file:/no/such}", 1, "pipeline", "the file /no/such cannot be read: No such file"),
 ]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from connectors.api.masking import MASK
 from connectors.spec import Url, guarantees, load_spec, mask
-from connectors.spec.secrets import MASK
 from eos.errors import SpecError
 from spark_jobs.cli.output import Output
 from spark_jobs.page.effective import effective

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from connectors.api.tls import machine_authorities
 from connectors.aws import AwsIdentity
 from connectors.kafka.settings import aws_of
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
-from connectors.tls_options import machine_authorities
 from spark_jobs.cli import run_command_line
 from spark_jobs.page.effective import effective
+from tests.connectors.spec.entries import kafka_source
 
 _SPEC = """\
 pipeline: orders
@@ -44,7 +45,7 @@ def load(
 
 
 def settings(spec: Spec) -> dict[str, str]:
-    return spec.sources[0].client_properties
+    return kafka_source(spec).client_properties
 
 
 def test_tls_and_scram_are_what_security_means(tmp_path: Path) -> None:
@@ -75,7 +76,7 @@ def test_a_token_is_fetched_with_the_clients_secret(tmp_path: Path) -> None:
         "sasl.oauthbearer.extensions": "logicalCluster=lkc-1,identityPoolId=pool-2",
         "https.ca.location": str(tmp_path / "certs" / "id.pem"),
     }
-    assert spec.sources[0].security_files == [tmp_path / "certs" / "id.pem"]
+    assert spec.sources[0].files == [tmp_path / "certs" / "id.pem"]
     plain = load(tmp_path, f'security: {{sasl: {{{_TOKEN}: "https://id.example.com/token"}}}}')
     assert settings(plain).get("https.ca.location") == machine_authorities()
     assert exposures(spec) == []

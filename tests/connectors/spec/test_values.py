@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.api.fields import _duration
 from connectors.registry import build_sink
 from connectors.spec import Spec, SpecMistakesError, guarantees, load_spec
-from connectors.spec.fields import _duration
+from connectors.sql.sqlite.entry import SqliteEntry
+from tests.connectors.spec.entries import kafka_source, server_sink
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
 
 DESIGN = """\
@@ -50,16 +52,16 @@ def load(folder: Path, text: str, environ: dict[str, str] | None = None) -> Spec
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
     spec = load(tmp_path, DESIGN, ENVIRON)
     assert spec.checkpoint.location == tmp_path / "checkpoints/orders"
-    assert spec.sources[0].bootstrap_servers == "broker-1:9092"
+    assert kafka_source(spec).bootstrap_servers == "broker-1:9092"
     assert spec.checkpoint.timeout_s == 600
     sink = spec.sinks[0]
     assert sink.connector == "mysql"
-    assert sink.url.reveal() == "mysql+pymysql://writer:correct-horse@db/shop"
+    assert server_sink(spec).url.reveal() == "mysql+pymysql://writer:correct-horse@db/shop"
 
 
 def test_a_sink_hears_how_long_a_task_may_wait(tmp_path: Path) -> None:
     spec = load(tmp_path, DESIGN.replace("timeout: 10min", "timeout: 1h"), ENVIRON)
-    assert spec.sinks[0].arguments(spec.checkpoint, several_topics=None)["timeout_s"] == 3600
+    assert server_sink(spec).arguments(spec.context)["timeout_s"] == 3600
 
 
 def test_its_dead_letter_target_loads(tmp_path: Path) -> None:
@@ -103,18 +105,19 @@ def test_restart_strategies(tmp_path: Path, text: str, strategy: object) -> None
 def test_references_are_resolved_wherever_a_value_is_text(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from-a-file\n")
     extra = ', group_id: "${env:A}-${A}", properties: {client.id: "${file:secret}", x: "$${env:A}"}'
-    source = load(tmp_path, MINIMAL % extra, {"A": "alpha"}).sources[0]
+    source = kafka_source(load(tmp_path, MINIMAL % extra, {"A": "alpha"}))
     assert source.group_id == "alpha-alpha"
     assert source.properties == {"client.id": "from-a-file", "x": "${env:A}"}
 
 
 def test_a_value_that_came_in_is_not_resolved_again(tmp_path: Path) -> None:
-    assert load(tmp_path, MINIMAL % ', group_id: "${A}"', {"A": "${B}"}).sources[0].group_id == "${B}"
+    spec = load(tmp_path, MINIMAL % ', group_id: "${A}"', {"A": "${B}"})
+    assert kafka_source(spec).group_id == "${B}"
 
 
 def test_only_one_newline_at_the_end_of_a_secret_file_goes(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(" two lines\n\n")
-    source = load(tmp_path, MINIMAL % ', properties: {p: "${file:secret}"}').sources[0]
+    source = kafka_source(load(tmp_path, MINIMAL % ', properties: {p: "${file:secret}"}'))
     assert source.properties == {"p": " two lines\n"}
 
 
@@ -131,14 +134,14 @@ def test_a_quoted_number_is_still_text(tmp_path: Path) -> None:
 
 def test_settings_of_librdkafka_stay_as_written(tmp_path: Path) -> None:
     """`1.10` is no 1.1, `007` no 7, and `yes` no boolean."""
-    source = load(tmp_path, MINIMAL % ", properties: {a: 1.10, b: 007, c: yes, d: true, e: 12}").sources[0]
+    source = kafka_source(load(tmp_path, MINIMAL % ", properties: {a: 1.10, b: 007, c: yes, d: true, e: 12}"))
     assert source.properties == {"a": "1.10", "b": "007", "c": "yes", "d": "true", "e": "12"}
 
 
 def test_paths_start_at_the_folder_of_the_spec(tmp_path: Path) -> None:
     spec = load(tmp_path, (MINIMAL % "").replace("path: x.db", "path: ../x.db"))
     sink = spec.sinks[0]
-    assert sink.connector == "sqlite"
+    assert isinstance(sink, SqliteEntry)
     assert sink.path.resolve() == (tmp_path.parent / "x.db").resolve()
     absolute = load(tmp_path, (MINIMAL % "").replace("location: state", "location: 'file:///var/x'"))
     assert absolute.checkpoint.location == Path("/var/x")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from connectors.spec import SpecMistakesError, load_spec
 from eos.errors import SpecError
+from tests.connectors.spec.entries import kafka_source
 
 _STRUCTURE = [
     "\n",
@@ -110,7 +111,7 @@ def test_aliases_within_the_bounds_work(tmp_path: Path) -> None:
         "sources: [{name: *name, connector: kafka, bootstrap_servers: a, topics: [*name], format: {type: raw}}]\n"
         "sinks: [{name: out, from: *name, connector: sqlite, path: x.db, table: *name, commit: write-ahead-log}]\n"
     )
-    assert load_spec(path, {}).sources[0].topics == ["orders"]
+    assert kafka_source(load_spec(path, {})).topics == ["orders"]
 
 
 def test_a_spec_that_is_written_as_json_is_read_to_the_letter(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from botocore.session import Session
 
+from connectors.api.login import TokenLogin, token_login
 from connectors.aws import AwsIdentity, forget_sessions, rds_token
-from connectors.login_options import TokenLogin, token_login
 from connectors.spec import SpecMistakesError, load_spec
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink

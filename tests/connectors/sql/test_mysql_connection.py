@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from connectors.sql.address import connect_arguments
+from connectors.sql.mysql.address import connect_arguments
 from connectors.sql.mysql.local_infile import LoadingConnection
 from eos.errors import SpecError
 

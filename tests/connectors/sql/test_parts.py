@@ -8,9 +8,10 @@ import psycopg
 import pytest
 from sqlalchemy.dialects import mysql
 
+from connectors.api.tls import Protection
 from connectors.bad_values import bad_value
-from connectors.sql.address import connect_arguments, masked, protection
 from connectors.sql.mysql import xa
+from connectors.sql.mysql.address import connect_arguments, masked, protection
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.errors import ServerError, connector_error
@@ -19,7 +20,6 @@ from connectors.sql.postgres.errors import ServerError as PostgresError
 from connectors.sql.postgres.errors import server_error
 from connectors.sql.tables import ddl
 from connectors.sql.two_phase.permits import TABLES
-from connectors.tls_options import Protection
 from eos.errors import (
     BadRowError,
     ConnectorError,

@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import Table
 
 from connectors import sql
-from connectors.contracts import Finding
+from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
 from connectors.sql import head, table_format, tables
 from connectors.sql.head import SqlHead

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from connectors.contracts import Horizon
-from connectors.kafka import KafkaSource
+from connectors.api.contracts import Horizon
+from connectors.kafka.source import KafkaSource
 from connectors.kafka.starting import FromTimestamp
 from eos.errors import HeadFormatError, IdentityError, OffsetOutOfRangeError, SpecError
 from spark_jobs.adapters.kafka_format import EosKafka, source_of

@@ -11,9 +11,10 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
-from connectors.spec import SqliteEntry, load_spec
+from connectors.api import plugins
+from connectors.spec import load_spec
 from spark_jobs.cli import run_command_line
-from spark_jobs.cli.template import FormatKind, SinkKind
+from tests.connectors.spec.entries import kafka_source
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
@@ -39,23 +40,32 @@ def mistakes(schema: dict[str, Any], text: str) -> list[str]:
     return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(content)]
 
 
-@pytest.mark.parametrize("sink", list(SinkKind))
-@pytest.mark.parametrize("form", list(FormatKind))
+_ADDRESSES = {
+    "kafka": "broker:9092",
+    "mysql": "mysql+pymysql://u:p@h/d",
+    "postgresql": "postgresql://u:p@h/d",
+    "sqlite": "/tmp/x.db",
+}
+
+
+@pytest.mark.parametrize("sink", list(plugins.installed(plugins.SINKS)))
+@pytest.mark.parametrize("form", list(plugins.installed(plugins.FORMATS)))
 def test_what_init_writes_is_a_valid_spec(
-    form: FormatKind,
-    sink: SinkKind,
+    form: str,
+    sink: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    database = "mysql+pymysql://u:p@h/d" if sink is SinkKind.MYSQL else "/tmp/x.db"
-    monkeypatch.setenv("DATABASE", database)
+    environ = {"KAFKA": "k:1", **dict.fromkeys(("DATABASE", "TARGET"), _ADDRESSES[sink])}
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
     arguments = ["init", "new.yaml", "--name", "null", "--format", form, "--sink", sink]
     assert run_command_line(arguments) == 0
     assert run_command_line(["validate", "new.yaml"]) == 0
-    spec = load_spec(tmp_path / "new.yaml", {"KAFKA": "k:1", "DATABASE": database})
-    assert (spec.pipeline, spec.sources[0].topics, spec.sources[0].format.type) == ("null", ["null"], form)
-    assert isinstance(spec.sinks[0], SqliteEntry) == (sink is SinkKind.SQLITE)
+    spec = load_spec(tmp_path / "new.yaml", environ)
+    assert (spec.pipeline, kafka_source(spec).topics, kafka_source(spec).format.type) == ("null", ["null"], form)
+    assert spec.sinks[0].connector == sink
     text = (tmp_path / "new.yaml").read_text()
     assert mistakes(schema(capsys), text) == []
     assert max(map(len, text.splitlines())) <= 125
@@ -68,6 +78,12 @@ def test_init_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert (tmp_path / "pipeline.yaml").read_text() == "mine"
     assert run_command_line(["init", "no/where.yaml"]) == 2
     assert "cannot be written: No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("option", "value"), [("--sink", "mysq"), ("--source", "mysql"), ("--format", "yaml")])
+def test_init_refuses_what_is_not_installed(option: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["init", option, value]) == 2
+    assert f"there is no {option[2:]} '{value}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["", "1st", "a b", "a;DROP", "a\nb", "ü", "x" * 61, "{x}", "--"])

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import NAME, Poll, Withheld, WithheldSplit, describe, read_withheld
 from spark_jobs.query.pacing.pace import Pace

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from connectors.spec import KafkaEntry, Spec, load_spec
+from connectors.kafka.entry import KafkaEntry
+from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.operations import new_start
 from spark_jobs.operations.new_start import parse, resolve

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.pacing.turns import ALL_THERE, AlwaysDue, Turn

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from connectors.contracts import Horizon
+from connectors.api.contracts import Horizon
 from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.run.checkpoint_requests import OnDemand

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.sink.target import Facts, Topics

@@ -86,10 +86,21 @@ def test_the_archive_is_all_that_a_worker_needs_of_the_project(tmp_path: Path) -
 def test_without_a_python_step_nothing_beside_the_spec_is_sent(tmp_path: Path) -> None:
     (tmp_path / "notes.py").write_text("")
     with zipfile.ZipFile(write_archive(tmp_path / "modules.zip", _spec(tmp_path, steps=""))) as archive:
-        assert {name.split("/")[0] for name in archive.namelist()} == {
-            "eos",
-            "wal",
-            "twophase",
-            "connectors",
-            "spark_jobs",
-        }
+        found = {name.split("/")[0] for name in archive.namelist()}
+    assert {name for name in found if not name.endswith(".dist-info")} == {
+        "eos",
+        "wal",
+        "twophase",
+        "connectors",
+        "spark_jobs",
+    }
+
+
+def test_the_archive_has_the_entry_points_of_the_project(tmp_path: Path) -> None:
+    archive = write_archive(tmp_path / "modules.zip", _spec(tmp_path, steps=""))
+    code = (
+        f"import sys; sys.path[:0] = [{str(archive)!r}]; sys.path += {sys.path!r};"
+        "from connectors.api.plugins import SINKS, find;"
+        f"found = find(SINKS, 'mysql'); assert found.is_built_in; assert found.origin.startswith({str(archive)!r})"
+    )
+    subprocess.run([sys.executable, "-I", "-S", "-c", code], check=True, cwd=tmp_path)

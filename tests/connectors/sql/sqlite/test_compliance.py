@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.contracts import Sink
+from connectors.api.contracts import Sink
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink

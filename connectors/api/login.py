@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from connectors.api.database import database_of, kind_name
+from connectors.api.plugins import PluginError
+from connectors.api.tls import Protection
 from connectors.aws import AwsIdentity
-from connectors.tls_options import Protection, of_mysql, of_postgres
 
 OPTIONS: Final = ("login", "aws_region", "aws_profile")
 """Ours, which no driver knows."""
 
 _AWS: Final = "aws-iam"
-_PORTS: Final = {"mysql": 3306, "mariadb": 3306, "postgresql": 5432}
 _RDS_HOST: Final = re.compile(r"\.([a-z0-9-]+)\.rds\.amazonaws\.com(\.cn)?$")
 
 
@@ -51,10 +52,13 @@ def token_login(url: str) -> TokenLogin | None:
         if others:
             raise LoginOptionsError(f"{others[0]} without login", f"login={_AWS}")
         return None
-    kind = parts.scheme.partition("+")[0]
-    if query["login"] != _AWS or kind not in _PORTS:
-        what = query["login"] if kind in _PORTS else f"login of a {kind} URL"
-        raise LoginOptionsError(f"'{what}' is not a login by a token", f"login={_AWS} of MySQL, MariaDB, PostgreSQL")
+    try:
+        database = database_of(url)
+    except PluginError as error:
+        raise LoginOptionsError(error.message, error.remedy) from None
+    if query["login"] != _AWS or not database.verified_by:
+        what = query["login"] if database.verified_by else f"login of a {kind_name(parts.scheme)} URL"
+        raise LoginOptionsError(f"'{what}' is not a login by a token", f"login={_AWS}")
     if parts.password is not None:
         raise LoginOptionsError("a password beside login, whose token is the password", "one of the two")
     if not parts.username or not parts.hostname or {"host", "hostaddr", "service"} & query.keys():
@@ -66,12 +70,12 @@ def token_login(url: str) -> TokenLogin | None:
     found = _RDS_HOST.search(parts.hostname)
     if found and found[1] != region:
         raise LoginOptionsError(f"aws_region={region} for a server in {found[1]}", f"aws_region={found[1]}")
-    protection = (of_postgres if kind == "postgresql" else of_mysql)(parts.hostname, query)
+    protection = database.protection(parts.hostname, query)
     if protection is not Protection.FULL:
-        needed = "sslrootcert=…" if kind == "postgresql" else "ssl_ca=…"
+        needed = f"{database.verified_by}=…"
         raise LoginOptionsError(f"login={_AWS} sends the token to a server that TLS does not verify", needed)
     identity = AwsIdentity(region, query.get("aws_profile"))
-    return TokenLogin(identity, parts.hostname, parts.port or _PORTS[kind], unquote(parts.username))
+    return TokenLogin(identity, parts.hostname, parts.port or database.port, unquote(parts.username))
 
 
 def _query(parts: SplitResult) -> dict[str, str]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.values import Committable, OffsetRange, Positions, StartingPoint
+
+METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
+"""Columns that every row has; a table may leave them out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, ValidationInfo, WithJsonSchema
 
-from connectors.login_options import LoginOptionsError, token_login
-from connectors.spec.document import Section
-from connectors.spec.model import refuse, shown, wrong
-from connectors.spec.secrets import Url
-from connectors.spec.substitution import Text
+from connectors.api.document import Document, Section, Text
+from connectors.api.login import LoginOptionsError, token_login
+from connectors.api.masking import Url
+from connectors.api.model import Strict, refuse, shown, wrong
 
 
 def _number(value: object) -> object:
@@ -240,3 +240,33 @@ def without(refused: Mapping[str, str]) -> AfterValidator:
         return value
 
     return AfterValidator(check)
+
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) -> Path:
+    """A path on this machine, made absolute from the spec's folder. `others`: what might stand there as well."""
+    if isinstance(value, Path):
+        return value
+    if not isinstance(value, str) or not value or "\0" in value:
+        raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute", *others)
+    scheme = _SCHEME.match(value)
+    if scheme and scheme[1].lower() != "file":
+        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk", *others)
+    text = value[len(scheme[0]) :] if scheme else value
+    path = Path(text).expanduser() if text.startswith("~/") else Path(text)  # in `./~/a` it is a folder of that name
+    folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
+    return Path(folder, path)
+
+
+LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]
+
+
+class MaxBacklog(Strict):
+    """`max_backlog`: how far a sink may be behind; then the pipeline waits for the sink."""
+
+    checkpoints: Annotated[AtLeastOne, Field(le=10_000)]
+    """Completed checkpoints that are not yet visible in the sink; at most 99 with `commit: two-phase`."""
+    max_bytes: Size | None = Field(None, alias="bytes")
+    """Bytes of these checkpoints in the log, such as `1GiB`; without it, only checkpoints count."""

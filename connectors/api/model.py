@@ -20,9 +20,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from connectors.spec.document import Document, Section
-from connectors.spec.mistakes import nearest
-from connectors.spec.secrets import MASK, mask
+from connectors.api.document import Document, Section
+from connectors.api.masking import MASK, mask
+from connectors.api.mistakes import nearest
 
 WRONG: Final = "eos_spec"
 """The error type of `wrong`, by which the loader knows it."""

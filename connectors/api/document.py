@@ -7,10 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connectors.spec.mistakes import Mistake, Path, path_text
-from connectors.spec.secrets import mask
+from connectors.api.masking import mask
+from connectors.api.mistakes import Mistake, Path, path_text
 
 _MAX_SHOWN: Final = 300  # characters of a phrase; masked before it is cut
+
+
+class Text(str):
+    """Text that came, whole or in part, through a substitution. A number may be written so, too."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Tasks get a mere text: they would load the whole package of the spec for it."""
+        return str, (str(self),)
 
 
 class Section(dict[str, object]):

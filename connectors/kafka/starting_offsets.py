@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, NonNegativeInt, PlainValidator, Tag
 
-from connectors.spec.fields import NonEmpty
-from connectors.spec.model import Strict, shown, wrong
+from connectors.api.fields import NonEmpty
+from connectors.api.model import Strict, shown, wrong
 
 if TYPE_CHECKING:
     from connectors.kafka.starting import StartingOffsets as Resolvable

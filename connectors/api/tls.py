@@ -1,4 +1,4 @@
-"""What URLs and settings say about TLS: which files it takes, and what it leaves open. Imports no client."""
+"""Protection of connections by TLS, in the words for it, and what URLs say about hosts. Imports no client."""
 
 from __future__ import annotations
 
@@ -8,18 +8,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
-
-KAFKA_FILES: Final = (
-    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"),
-    *("https.ca.location", "sasl.oauthbearer.assertion.private.key.file"),
-)
-"""Settings of librdkafka that name a file, which is read wherever the client runs."""
-
-MYSQL_FILES: Final = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_key")
-"""The same as options of a URL."""
-
-POSTGRES_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
-"""The same as libpq calls them."""
 
 NO_FILES: Final = frozenset({"probe", "system", ""})
 """What may stand in the place of a path."""
@@ -78,49 +66,7 @@ def why_not_safe(url: str) -> str | None:
     return "a user name or a password does not stand in this URL" if "@" in parts.netloc else None
 
 
-def of_mysql(host: str | None, query: Query) -> Protection:
-    """Of a URL of MySQL or MariaDB: verified, host name included, unless it says otherwise in so many words."""
-    wanted = is_on(query, "ssl", default=not _stays(host, query))
-    if is_on(query, "ssl_disabled", default=False):
-        return Protection.NONE
-    if not wanted and not any(name in query for name in MYSQL_FILES):
-        return Protection.NONE if "ssl" in query else Protection.LOCAL
-    if not is_on(query, "ssl_verify_cert", default=True):
-        return Protection.UNVERIFIED
-    identity = is_on(query, "ssl_verify_identity", default=is_on(query, "ssl_check_hostname", default=True))
-    return Protection.FULL if identity else Protection.ANY_HOST
-
-
-def of_postgres(host: str | None, query: Query) -> Protection:
-    """Of a URL of PostgreSQL: as its `sslmode` says; without one verified, unless it is on this machine."""
-    modes = {"verify-full": Protection.FULL, "verify-ca": Protection.ANY_HOST, "require": Protection.UNVERIFIED}
-    if "sslmode" in query:
-        return modes.get(str(query["sslmode"]), Protection.NONE)
-    asked = any(name in query for name in POSTGRES_FILES)
-    return Protection.FULL if asked or not _stays(host, query) else Protection.LOCAL
-
-
-def of_kafka(bootstrap_servers: str, settings: Mapping[str, str]) -> Protection:
-    """Of librdkafka's settings."""
-    if not is_encrypted(settings):
-        hosts = [server.rpartition(":")[0] or server for server in bootstrap_servers.split(",")]
-        return Protection.LOCAL if all(map(is_local, hosts)) else Protection.NONE
-    if settings.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
-        return Protection.UNVERIFIED
-    return Protection.FULL if verifies_hosts(settings) else Protection.ANY_HOST
-
-
-def is_encrypted(settings: Mapping[str, str]) -> bool:
-    """Whether a client with these settings of librdkafka's speaks TLS."""
-    return settings.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl")
-
-
-def verifies_hosts(settings: Mapping[str, str]) -> bool:
-    """Whether such a client holds a broker's certificate against the name by which it was asked for."""
-    return settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"
-
-
-def _stays(host: str | None, query: Query) -> bool:
+def stays(host: str | None, query: Query) -> bool:
     """Whether a URL leads to this machine: an option of it may name another host, or a file that does."""
     if any(name in query for name in ("service", "servicefile", "read_default_file", "read_default_group")):
         return False

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
+from connectors.api.fields import BootstrapServers, LocalPath, NonEmpty
+from connectors.api.model import Strict, wrong
+from connectors.api.tls import NO_FILES, Protection, machine_authorities, why_not_safe
 from connectors.aws import AwsIdentity
-from connectors.spec.fields import BootstrapServers, NonEmpty
-from connectors.spec.model import Strict, wrong
-from connectors.spec.settings import LocalPath
-from connectors.tls_options import KAFKA_FILES, NO_FILES, Protection, machine_authorities, of_kafka, why_not_safe
+from connectors.kafka.tls import KAFKA_FILES, of_kafka
 
 _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 """Settings that `security` writes, by how they begin."""
@@ -24,6 +25,7 @@ _TELLING: Final = {
 }
 """Mechanisms that need encryption: what they would tell whoever listens."""
 
+_PORT: Final = 9092
 _MSK_HOST: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 """A broker of Amazon MSK, with its region."""
 
@@ -224,8 +226,6 @@ class KafkaSecurity(Strict):
 class Secured(Strict):
     """What entries of a cluster have in common: how its clients are secured, and librdkafka's settings."""
 
-    name: str
-    connector: str
     bootstrap_servers: BootstrapServers
     """`host:port`, or several with commas."""
     security: KafkaSecurity | None = None
@@ -259,7 +259,13 @@ class Secured(Strict):
         return {**self.properties, **(self.security.settings() if self.security else {})}
 
     @property
-    def security_files(self) -> list[Path]:
+    def brokers(self) -> list[tuple[str, int]]:
+        """Host and port of each broker that the spec names."""
+        parts = [urlsplit(f"//{broker}") for broker in self.bootstrap_servers.split(",")]
+        return [(part.hostname, part.port or _PORT) for part in parts if part.hostname]
+
+    @property
+    def files(self) -> list[Path]:
         """Files that the client reads wherever it runs: here and on each worker."""
         settings = self.client_properties
         named = [settings[name] for name in KAFKA_FILES if name in settings]

@@ -15,9 +15,10 @@ from sqlalchemy import URL
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from connectors.login_options import OPTIONS
+from connectors.api.login import OPTIONS
+from connectors.api.tls import Protection
 from connectors.sql.kind import place_of
-from connectors.tls_options import MYSQL_FILES, Protection, of_mysql
+from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
 from eos.errors import SpecError
 
 _CONNECT_TIMEOUT_S: Final = 10

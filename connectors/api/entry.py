@@ -1,0 +1,229 @@
+"""Bases of the entries of `sources` and `sinks`: the questions that the core asks of a connector's own model.
+
+A connector's package has one subclass for each entry, in a module that imports no client: `eos validate` and
+`eos schema` load it. `build` imports the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self
+
+from pydantic import Field, model_validator
+
+from connectors.api.database import DatabaseUse
+from connectors.api.fields import MaxBacklog, NonEmpty, StepName, Title
+from connectors.api.guarantee import Guarantee, PipelineContext
+from connectors.api.masking import Url
+from connectors.api.model import Strict, wrong
+from connectors.api.template import Template
+from connectors.api.tls import Protection
+from connectors.dead_letter_names import NAME
+from eos.errors import SpecError
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import Sink, Source
+    from connectors.dead_letters import DeadLetter
+
+TWO_PHASE: Final = "two-phase"
+"""The commit variant in which rows wait in the target itself, as prepared transactions."""
+
+
+class Entry(Strict):
+    """Base of `SourceEntry` and `SinkEntry`: one connection of a pipeline to a service.
+
+    A subclass declares `api_version`, the `connectors.api.plugins.API_VERSION` that it was written for.
+    """
+
+    api_version: ClassVar[int]
+    task_modules: ClassVar[Sequence[str]] = ()
+    """Modules that a task imports; Spark's worker processes import them before their first task."""
+
+    template: ClassVar[Template | None] = None
+    """For `eos init`; without it `eos init` does not offer the connector."""
+
+    name: str
+    connector: str
+
+    @property
+    def where(self) -> str:
+        """The service and the place in it, for people. Shows no password."""
+        raise NotImplementedError
+
+    def addresses(self, context: PipelineContext) -> Sequence[tuple[str, int]]:
+        """Host and port of each server that tasks connect to, for `eos doctor`."""
+        return ()
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """Files that tasks read on their own machine, such as certificates, for `eos doctor`."""
+        return ()
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """Extras of `eos-spark` that this entry needs, on the driver and wherever tasks run."""
+        return frozenset()
+
+    @property
+    def protection(self) -> Protection | None:
+        """Protection of the connection, for `eos validate`; None if nothing is sent over a network."""
+        return None
+
+    @property
+    def description(self) -> Mapping[str, str]:
+        """Settings that tell a reader of a savepoint what this entry was. Stored; holds no secret."""
+        return {"connector": self.connector}
+
+
+class SourceEntry(Entry):
+    """Base of the entries of `sources`. The class's docstring and those of its fields are shown in `eos schema`."""
+
+    name: StepName
+    """The view under which steps read it. Positions are kept by it: do not change it while the pipeline lives."""
+    on_bad_record: Literal["fail", "skip", "dead-letter"] | None = None
+    """What a record that does not decode does: stop the pipeline; be left out and counted; or be written to
+    `dead_letter`. By default `dead-letter` where the spec has one, else `fail`."""
+
+    def build(self) -> Source:
+        """Build the source. Opens no connection. Called at each start, on the driver."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """Names of the columns of the rows; None if only the service knows them."""
+        return None
+
+    @property
+    def starts_from(self) -> str:
+        """Where the first start begins to read, for people. `earliest` and `latest` mean the two ends."""
+        return "earliest"
+
+    def starting_at(self, edge: Literal["earliest", "latest"]) -> Self:
+        """Return this entry with another start. Called by `eos reset --to`."""
+        self._refuse(f"reset to {edge}")
+
+    def tolerating_loss(self) -> Self:
+        """Return this entry reading past records that the service no longer has. Called by `eos repair`."""
+        return self
+
+    @property
+    def is_one_topic(self) -> bool:
+        """Whether all records come from one topic, so that partition and offset identify a record."""
+        return False
+
+    @property
+    def unordered_by(self) -> str:
+        """The key by which several tasks read one split in no order; empty if each split is read in order."""
+        return ""
+
+    def limits(self) -> Sequence[str]:
+        """Return the settings of this entry that limit the guarantee "every record", in words."""
+        return ()
+
+    def reads_from(self, sink: SinkEntry) -> bool:
+        """Return whether this source reads the rows that `sink` writes."""
+        return False
+
+    def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
+        """Send dead letters to `topic` once more, each once, and return those that had not been sent before."""
+        self._refuse("`eos dead-letters replay`")
+
+    def _refuse(self, action: str) -> NoReturn:
+        message = f"source {self.name}: the connector {self.connector} has no {action}"
+        raise SpecError(message, remedy="see what the connector's own documentation offers instead")
+
+
+class SinkEntry(Entry):
+    """Base of the entries of `sinks`. The class's docstring and those of its fields are shown in `eos schema`."""
+
+    promises: ClassVar[Mapping[str, str]] = {}
+    """The promise in one line, by value of `commit`. For `eos connectors`."""
+    exactly_once_only: ClassVar[Mapping[str, str]] = {}
+    """Values of `commit` that `checkpoint.mode: at-least-once` cannot be combined with, each with the reason."""
+    target_key: ClassVar[str] = "table"
+    """The key that names the target, for the lines of messages."""
+
+    name: Title
+    """Stands in transaction ids: do not change it while the pipeline lives."""
+    from_: NonEmpty | None = Field(None, alias="from")
+    """The step or source whose rows are written."""
+    commit: str
+    max_backlog: MaxBacklog | None = None
+    """The next checkpoints are written while this sink still commits, until so much waits; with a log, also while the
+    sink is away. The sink then catches up in order."""
+
+    @classmethod
+    def dead_letter_model(cls) -> type[SinkEntry] | None:
+        """Return the model of an entry `dead_letter` of this connector; None if it takes no dead letters."""
+        return None
+
+    def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
+        """Build the sink. Opens no connection. Called at each start, on the driver.
+
+        `dead_letters`: the sink that takes refused rows in the same transaction, if `takes_refused` says so.
+        """
+        raise NotImplementedError
+
+    def guarantee(self, context: PipelineContext) -> Guarantee:
+        """Return the guarantee for the mode of `context`, without the limits that the sources bring."""
+        raise NotImplementedError
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """A value that is equal for two sinks of one target, as far as the spec shows."""
+        return (self.connector, self.where)
+
+    @property
+    def row_columns(self) -> Sequence[tuple[tuple[str | int, ...], str]]:
+        """Columns of the rows that this entry names, each behind its path in the entry. Checked before a start."""
+        return ()
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether rows wait in the log of the pipeline (`checkpoint.log`) until a checkpoint is decided."""
+        return self.commit != TWO_PHASE
+
+    @property
+    def refuses_late(self) -> bool:
+        """Whether the target can refuse a row after its checkpoint is decided."""
+        return self.is_logged
+
+    @property
+    def is_local_file(self) -> bool:
+        """Whether the target is a file of the driver's machine, so that tasks must run there."""
+        return False
+
+    def database_use(self, context: PipelineContext) -> DatabaseUse | None:
+        """Return the connections at a server of a kind of `eos.databases`, for `eos doctor`; None if there are none."""
+        return None
+
+    def takes_refused(self, sink: SinkEntry) -> bool:
+        """Return whether this dead-letter entry takes the rows that `sink` refuses, in the sink's own transaction."""
+        return False
+
+    def fingerprint(self, context: PipelineContext) -> Sequence[tuple[str, str]]:
+        """Return the settings that decide where rows go. Equal for two readings of an unchanged spec. Holds secrets."""
+        settings: dict[str, Any] = {"log": context.log_at, **dict(self)}
+        shown = {name: each.reveal() if isinstance(each, Url) else str(each) for name, each in settings.items()}
+        return sorted(shown.items())
+
+    def read_dead_letters(self) -> Sequence[DeadLetter]:
+        """Return the visible dead letters of this entry `dead_letter`. Blocks. Raises SinkUnavailableError."""
+        message = f"the dead letters of the connector {self.connector} cannot be read by eos"
+        raise SpecError(message, remedy=f"read them where they are: {self.where}")
+
+
+class DeadLetterEntry(Strict):
+    """Base of the entries `dead_letter`, to be put before the connector's own sink entry."""
+
+    name: Title = NAME
+    """Stands in transaction ids: do not change it while the pipeline lives."""
+    from_: NonEmpty | None = Field(None, alias="from")
+    """Not given: what comes here are records of every source."""
+
+    @model_validator(mode="after")
+    def _takes_all_records(self) -> Self:
+        if self.from_ is not None:
+            raise wrong("dead letters come from every source, not from a step", "without `from`", at="from")
+        return self

@@ -1,0 +1,84 @@
+"""The entries `format` of a source: json, string and raw. Imports no pyarrow: only JSON with a schema needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from connectors.api.fields import NonEmpty
+from connectors.api.format import FormatEntry
+from connectors.api.model import wrong
+from eos.errors import SpecError
+
+if TYPE_CHECKING:
+    from connectors.api.format import Format
+
+_MAX_NESTING: Final = 64
+
+
+def _schema(ddl: str) -> str:
+    from connectors.formats.ddl import parse_ddl  # loads pyarrow
+    from connectors.formats.wire import check as check_json
+
+    if ddl.count("<") > _MAX_NESTING:
+        raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} of ARRAY<, MAP< and STRUCT<")
+    try:
+        check_json(parse_ddl(ddl))
+    except SpecError as error:
+        raise wrong(error.message, *([error.remedy] if error.remedy else [])) from None
+    return ddl
+
+
+class JsonEntry(FormatEntry):
+    """`format: {type: json, schema: …}`: each value is one JSON object with these columns."""
+
+    api_version: ClassVar[int] = 1
+    template: ClassVar[str] = '{type: json, schema: "id BIGINT NOT NULL, name STRING, at TIMESTAMP"}'
+    template_columns: ClassVar[str] = "id, name, at"
+
+    type: Literal["json"]
+    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")
+    """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
+
+    @property
+    def schema_text(self) -> str:
+        """See FormatEntry."""
+        return self.ddl
+
+    def build(self) -> Format:
+        """See FormatEntry."""
+        from connectors.formats.ddl import parse_ddl
+        from connectors.formats.json_values import JsonFormat
+
+        return JsonFormat(parse_ddl(self.ddl))
+
+
+class StringEntry(FormatEntry):
+    """`format: {type: string}`: each value is UTF-8 text, in the column `value`."""
+
+    api_version: ClassVar[int] = 1
+    template: ClassVar[str] = "{type: string}  # one column, value: text"
+
+    type: Literal["string"]
+
+    def build(self) -> Format:
+        """See FormatEntry."""
+        from connectors.formats.plain import StringFormat
+
+        return StringFormat()
+
+
+class RawEntry(FormatEntry):
+    """`format: {type: raw}`: each value is bytes, in the column `value`."""
+
+    api_version: ClassVar[int] = 1
+    template: ClassVar[str] = "{type: raw}  # one column, value: bytes"
+
+    type: Literal["raw"]
+
+    def build(self) -> Format:
+        """See FormatEntry."""
+        from connectors.formats.plain import RawFormat
+
+        return RawFormat()

@@ -1,0 +1,205 @@
+"""The entry of `sources` for Kafka. Imports no client."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, cast
+
+from pydantic import AfterValidator, Field, model_validator
+
+from connectors.api.entry import SinkEntry, SourceEntry
+from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written, without
+from connectors.api.format import AnyFormat
+from connectors.api.guarantee import PipelineContext
+from connectors.api.model import wrong
+from connectors.api.template import Template
+from connectors.kafka.security import Secured
+from connectors.kafka.sink.entry import KafkaSinkEntry
+from connectors.kafka.starting_offsets import StartingOffsets
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import Source
+    from connectors.dead_letters import DeadLetter
+
+_KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
+_SET_ELSEWHERE: Final = {
+    "bootstrap.servers": "write it as bootstrap_servers",
+    "metadata.broker.list": "write it as bootstrap_servers",
+    "group.id": "write it as group_id",
+    "isolation.level": "write it as isolation_level",
+    "auto.offset.reset": "write it as starting_offsets",
+    "enable.auto.commit": _KEPT_IN_HEAD,
+    "enable.auto.offset.store": _KEPT_IN_HEAD,
+    "auto.commit.enable": _KEPT_IN_HEAD,
+}
+
+
+def _topics(topics: list[str]) -> list[str]:
+    if len(set(topics)) < len(topics):
+        twice = next(topic for topic in topics if topics.count(topic) > 1)
+        raise wrong(f"the topic '{twice}' stands twice")
+    return topics
+
+
+def _pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise wrong(f"'{pattern}' is not a regular expression: {error}", "for example 'orders-.*'") from None
+    return pattern
+
+
+class KafkaEntry(Secured, SourceEntry):
+    """`connector: kafka`: topics of a cluster, each partition in order."""
+
+    api_version: ClassVar[int] = 1
+    task_modules: ClassVar[Sequence[str]] = ("connectors.kafka.source",)
+
+    template: ClassVar[Template | None] = Template(
+        title="Kafka",
+        variable="KAFKA",
+        example="localhost:9092",
+        entry="""\
+    connector: kafka
+    bootstrap_servers: ${env:KAFKA}
+    topics: ["<topic>"]  # or topics_pattern: "orders-.*"
+    # Where the very first start begins: earliest, latest, {timestamp: 2026-01-31T12:00:00Z}, {group: name},
+    # {offsets: {<topic>/0: 17}, otherwise: earliest}.
+    starting_offsets: earliest
+    format: <format>
+    on_bad_record: fail  # or skip: what does not decode is left out, and counted
+""",
+        is_default=True,
+    )
+
+    connector: Literal["kafka"]
+    topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
+    """Names of topics; or give `topics_pattern`."""
+    topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
+    """A regular expression for whole names of topics, also of those that are made later."""
+    format: AnyFormat
+    """How a record's value becomes columns."""
+    starting_offsets: StartingOffsets = "earliest"
+    """Where the very first start begins."""
+    isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
+    """Whether records of aborted Kafka transactions are left out."""
+    group_id: NonEmpty | None = None
+    """A consumer group that is told how far the pipeline is, for lag tools only."""
+    fail_on_data_loss: bool = True
+    """`false`: what retention has deleted before it was read is left out, and told."""
+    split_above: AtLeastOne | None = None
+    """A partition's share of a checkpoint above this is read by several tasks, in no order."""
+    join_below: Count = 1_000
+    """Partitions with less than this in a checkpoint share a task; 0: each has its own."""
+    properties: Annotated[dict[str, str], as_written, without(_SET_ELSEWHERE)] = Field(default_factory=dict)
+    """librdkafka's own settings, such as `client.rack`."""
+
+    @model_validator(mode="after")
+    def _topics_or_pattern(self) -> KafkaEntry:
+        if (self.topics is None) == (self.topics_pattern is None):
+            found = "both topics and topics_pattern" if self.topics else "neither topics nor topics_pattern"
+            raise wrong(found, "topics: [orders]", "topics_pattern: 'orders-.*'", at="topics")
+        return self
+
+    @property
+    def where(self) -> str:
+        """See Entry."""
+        topics = ", ".join(self.topics or [f"topics like {self.topics_pattern}"])
+        return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}"
+
+    def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
+        """See Entry."""
+        return self.brokers
+
+    @property
+    def description(self) -> dict[str, str]:
+        """See Entry."""
+        topics = ", ".join(self.topics or ()) or f"pattern {self.topics_pattern}"
+        return {
+            "connector": self.connector,
+            "topics": topics,
+            "format": self.format.type,
+            "schema": self.format.schema_text,
+        }
+
+    @property
+    def starts_from(self) -> str:
+        """See SourceEntry."""
+        return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
+
+    def starting_at(self, edge: Literal["earliest", "latest"]) -> Self:
+        """See SourceEntry."""
+        return self.model_copy(update={"starting_offsets": edge})
+
+    def tolerating_loss(self) -> Self:
+        """See SourceEntry."""
+        return self.model_copy(update={"fail_on_data_loss": False})
+
+    @property
+    def is_one_topic(self) -> bool:
+        """See SourceEntry."""
+        return self.topics is not None and len(self.topics) == 1
+
+    @property
+    def unordered_by(self) -> str:
+        """See SourceEntry."""
+        return "split_above" if self.split_above is not None else ""
+
+    def limits(self) -> list[str]:
+        """See SourceEntry."""
+        found = []
+        if self.starting_offsets != "earliest":
+            found.append(f"starting_offsets: the very first start begins at {self.starts_from}, not before")
+        if not self.fail_on_data_loss:
+            found.append("fail_on_data_loss: false: records that retention deletes before they are read are left out")
+        if self.isolation_level == "read_uncommitted":
+            found.append("isolation_level: read_uncommitted: records of aborted Kafka transactions are written, too")
+        return found
+
+    def reads_from(self, sink: SinkEntry) -> bool:
+        """See SourceEntry."""
+        if not isinstance(sink, KafkaSinkEntry) or sink.bootstrap_servers != self.bootstrap_servers:
+            return False
+        return self.reads(str(sink.topic))
+
+    def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
+        """See SourceEntry. One transaction, which remembers in `eos-markers` what it sent."""
+        from connectors.kafka.dead_letters import Replay  # loads the client
+
+        return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
+
+    def reads(self, topic: str) -> bool:
+        """Whether this is one of its topics."""
+        if self.topics_pattern is not None:
+            return re.fullmatch(self.topics_pattern, topic) is not None
+        return topic in (self.topics or ())
+
+    @property
+    def columns(self) -> list[str]:
+        """See SourceEntry."""
+        from connectors.api.contracts import METADATA  # loads pyarrow, as the format does
+
+        return [*self.format.build().schema.names, *sorted(METADATA)]
+
+    def build(self) -> Source:
+        """See SourceEntry."""
+        from connectors.kafka.source import KafkaSource  # loads the client
+
+        starting = self.starting_offsets
+        source = KafkaSource(
+            name=self.name,
+            bootstrap_servers=self.bootstrap_servers,
+            topics=tuple(self.topics or ()),
+            topics_pattern=self.topics_pattern,
+            starting_offsets=starting if isinstance(starting, str) else starting.resolvable(),
+            format=self.format.build(),
+            properties=self.client_properties,
+            on_bad_record=self.on_bad_record or "fail",
+            group_id=self.group_id,
+            isolation_level=self.isolation_level,
+            fail_on_data_loss=self.fail_on_data_loss,
+            split_above=self.split_above,
+            join_below=self.join_below,
+        )
+        return cast("Source", source)  # its fields are frozen

@@ -1,0 +1,304 @@
+"""What the entries of tables have in common, whatever database they are in. Imports no driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import Field, model_validator
+
+from connectors.api.database import DatabaseUse
+from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
+from connectors.api.fields import SLOTS, NonEmpty, Slots, Title, database_url
+from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
+from connectors.api.guarantee import log_needs as needs_of_log
+from connectors.api.login import extras_of
+from connectors.api.masking import Url
+from connectors.api.model import wrong
+from connectors.api.tls import NO_FILES
+from connectors.log.keyed import Upsert
+from connectors.log.place import LogPlace
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import Sink
+    from connectors.dead_letters import DeadLetter
+
+UPSERT: Final = "upsert"
+LOG: Final = "write-ahead-log"
+_MOST_PREPARED: Final = 99
+"""Checkpoints that may wait as prepared transactions."""
+
+_NO_UPSERT: Final = (
+    "'upsert' keeps the newest row of a key, which at-least-once cannot: a task that still runs after its checkpoint "
+    "was rewritten would put an older row over a newer one. With exactly-once a replay changes nothing"
+)
+TWO_PHASE_PROMISE: Final = EXACTLY_ONCE.replace("in each sink once", "in the table once")
+LOG_PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their witness"
+UPSERT_PROMISE: Final = (
+    "exactly-once: of each key the newest row of its partition is in the table; rows wait in a log, merged with "
+    "their witness"
+)
+PROTOCOL_TABLES: Final = "tables of the protocol beside the target: created at the first start, or by an administrator"
+TWO_PHASE_LIMITS: Final = (
+    "prepared rows keep their locks until the checkpoint is committed, also while the pipeline is down",
+    "no DDL on the table while the pipeline runs",
+    "a reader may see one task's rows of a checkpoint just before another's",
+)
+_UPSERT_LIMITS: Final = (
+    "records of one key must lie in one partition of one topic, for good, since offsets of two do not compare: two in "
+    "one checkpoint stop the pipeline, and of two checkpoints the later one wins, whichever row is newer",
+    "partitions that a topic is given move keys: let the pipeline catch up before producers use them, or rows that the "
+    "old ones still have win when they come",
+    "of several rows of one key in a checkpoint only the newest is ever seen",
+)
+
+
+class TableEntry(SinkEntry):
+    """A table, and what merging into it takes."""
+
+    exactly_once_only: ClassVar[Mapping[str, str]] = {UPSERT: _NO_UPSERT}
+    kind_of_table: ClassVar[str] = "a table"
+    """For the needs of a guarantee."""
+    log_visible: ClassVar[str] = "one slot's rows shortly after another's"
+    """In which parts `commit: write-ahead-log` makes a checkpoint visible."""
+    log_limits: ClassVar[tuple[str, ...]] = (
+        "a reader may see one slot's rows of a checkpoint just before another's; with `slots: 1` all at once",
+    )
+    upsert_needs: ClassVar[tuple[str, ...]] = ()
+
+    table: Title
+    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place."""
+    create: Literal["never", "if-missing"] = "never"
+    """`if-missing`: a start makes the table where there is none. It has a column for each of the rows, of a type that
+    holds all values unaltered, and `key` as its primary key."""
+    evolve: Literal["none", "add-columns"] = "none"
+    """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them."""
+    columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
+    """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
+    SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
+    key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+    """With `commit: upsert`: columns, as the rows name them, on which the table has a unique index, and in which values
+    are equal only if they are the same. Rows of one key come from one partition of one topic, for good; the newest one
+    stays."""
+    deleted: NonEmpty | None = None
+    """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
+    false."""
+
+    @model_validator(mode="after")
+    def _each_column_once(self) -> Self:
+        names = list(self.columns.values())
+        if twice := [name for name in names if names.count(name) > 1]:
+            found = f"'{twice[0]}' of the rows goes to {len(twice)} columns of the table"
+            raise wrong(found, "each column of the rows once; select it twice in a transform", at="columns")
+        return self
+
+    @model_validator(mode="after")
+    def _key_of_an_upsert(self) -> Self:
+        if self.commit == UPSERT and self.key is None:
+            raise wrong("without a key no row can be told from another", "key: [column, …]", at="commit")
+        for name in ("key", "deleted"):
+            if self.commit != UPSERT and getattr(self, name) is not None:
+                raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
+        return self
+
+    @property
+    def database(self) -> object:
+        """A value that is equal for two sinks that one connection can write to. May contain the password."""
+        raise NotImplementedError
+
+    @property
+    def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
+        """See SinkEntry."""
+        named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
+        named += [(("key", at), name) for at, name in enumerate(self.key or ())]
+        return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
+
+    @property
+    def description(self) -> dict[str, str]:
+        """See Entry."""
+        return {"connector": self.connector, "table": self.table}
+
+    def takes_refused(self, sink: SinkEntry) -> bool:
+        """See SinkEntry: where both tables are in one database."""
+        if not isinstance(sink, TableEntry) or not sink.is_logged:
+            return False
+        return (sink.connector, sink.database) == (self.connector, self.database)
+
+    def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
+        """See SinkEntry."""
+        arguments = self.arguments(context)
+        if dead_letters is not None:
+            arguments |= {"letters": dead_letters, "most_letters": context.max_dead_letters}
+        return self._sink(arguments)
+
+    def _sink(self, arguments: dict[str, Any]) -> Sink:
+        raise NotImplementedError
+
+    def fingerprint(self, context: PipelineContext) -> list[tuple[str, str]]:
+        """See SinkEntry."""
+        return sorted((name, str(value)) for name, value in self.arguments(context).items())
+
+    def arguments(self, context: PipelineContext) -> dict[str, Any]:
+        """Return the arguments of the sink. They contain the credentials of an object store."""
+        upsert = Upsert(tuple(self.key), self.deleted, context.several_topics) if self.key is not None else None
+        return {
+            "name": self.name,
+            "table": self.table,
+            "upsert": upsert,
+            "renamed": dict(self.columns),
+            "create": self.create == "if-missing",
+            "evolve": self.evolve == "add-columns",
+            "repeats": context.at_least_once,
+        }
+
+    def guarantee(self, context: PipelineContext) -> Guarantee:
+        """See SinkEntry."""
+        if context.at_least_once:
+            unique = "no unique key that a row could meet again"
+            needs = [need for need in self._commit_needs(context) if need != needs_of_log(context)]
+            return at_least_once(context, self.name, [*self._table_needs(), unique, *needs])
+        visible, limits = {
+            TWO_PHASE: ("one task's share shortly after another's", TWO_PHASE_LIMITS + self._two_phase_limits()),
+            LOG: (self.log_visible, self.log_limits),
+            UPSERT: ("one task's rows after another's", _UPSERT_LIMITS),
+        }[self.commit]
+        return Guarantee(
+            self.name,
+            self.promises[self.commit],
+            with_each_checkpoint(context, visible),
+            (*self._table_needs(), *self._commit_needs(context)),
+            limits,
+        )
+
+    def _table_needs(self) -> list[str]:
+        """Return the requirements of the table, or of the user who creates it."""
+        exists = "that exists, " if self.create == "never" else ""
+        lines = [f"{self.kind_of_table} {exists}with columns that fit the rows"]
+        if self.create == "if-missing":
+            lines.append("the right to create the table, where there is none: `eos doctor` shows the statement")
+        if self.evolve == "add-columns":
+            lines.append("the right to alter the table, where it lacks columns: `eos doctor` shows the statements")
+        return lines
+
+    def _commit_needs(self, context: PipelineContext) -> tuple[str, ...]:
+        if self.commit == TWO_PHASE:
+            return self._two_phase_needs()
+        if self.commit == LOG:
+            return (needs_of_log(context),)
+        place = "`_offset`, `_partition` and `_topic`" if context.several_topics else "`_offset` and `_partition`"
+        return (
+            needs_of_log(context),
+            f"a unique index on the key's columns and no other, and {place} of the source among the rows",
+            "key columns whose values are equal for the database only if they are the same: text is compared by bytes",
+            *self.upsert_needs,
+        )
+
+    def _two_phase_needs(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def _two_phase_limits(self) -> tuple[str, ...]:
+        return ()
+
+
+class ServerEntry(TableEntry):
+    """A table of a database server."""
+
+    promises: ClassVar[Mapping[str, str]] = {TWO_PHASE: TWO_PHASE_PROMISE, LOG: LOG_PROMISE, UPSERT: UPSERT_PROMISE}
+    port: ClassVar[int]
+    """The server's, where the URL names none."""
+    file_options: ClassVar[tuple[str, ...]]
+    """Options of the URL that name files."""
+
+    url: Annotated[Url, database_url("scheme://user:password@host/database")]  # each server has its own schemes
+    commit: Literal["two-phase", "write-ahead-log", "upsert"]
+    """How rows become visible. `two-phase`: they wait in the database, as prepared transactions, which are committed
+    once the checkpoint is decided. `write-ahead-log`: they wait in a log (`checkpoint.log`), and are applied in one
+    transaction for each slot; nothing is locked meanwhile, and no right to prepare transactions is needed.
+    `upsert`: as `write-ahead-log`, and a row takes the place of the one with its key."""
+    slots: Slots | None = None
+    """With a log: how many connections apply a checkpoint at once; 2 without it."""
+
+    @model_validator(mode="after")
+    def _slots_of_a_log(self) -> Self:
+        if self.slots is not None and self.commit == TWO_PHASE:
+            raise wrong(
+                f"{self.slots} slots: only a log has them", "commit: write-ahead-log", "commit: upsert", at="slots"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _backlog_with_locks(self) -> Self:
+        """Prepared transactions keep their locks, so that few may wait."""
+        if self.max_backlog is None or self.commit != TWO_PHASE:
+            return self
+        if self.max_backlog.max_bytes is not None:
+            raise wrong(
+                "'bytes' counts what waits in a log", "checkpoints: N", "commit: write-ahead-log", at="max_backlog"
+            )
+        if self.max_backlog.checkpoints > _MOST_PREPARED:
+            found = (
+                f"{self.max_backlog.checkpoints} checkpoints: their prepared transactions keep locks in the database"
+            )
+            raise wrong(found, f"at most {_MOST_PREPARED}", "commit: write-ahead-log", at="max_backlog")
+        return self
+
+    @property
+    def where(self) -> str:
+        """See Entry."""
+        return f"{self.url}, table {self.table}"
+
+    @property
+    def database(self) -> object:
+        """See TableEntry."""
+        return self.url.reveal()
+
+    def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
+        """See Entry."""
+        parts = urlsplit(self.url.reveal())
+        return [(parts.hostname, parts.port or self.port)] if parts.hostname else []
+
+    @property
+    def files(self) -> list[Path]:
+        """See Entry."""
+        options = parse_qsl(urlsplit(self.url.reveal()).query)
+        return [Path(value) for name, value in options if name in self.file_options and value not in NO_FILES]
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """See Entry."""
+        return extras_of(self.url.reveal())
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Options of the URL. May contain secrets."""
+        return dict(parse_qsl(urlsplit(self.url.reveal()).query))
+
+    def database_use(self, context: PipelineContext) -> DatabaseUse:
+        """See SinkEntry."""
+        direct = context.at_least_once
+        slots = self.slots or SLOTS if self.is_logged and not direct else 0
+        return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, prepares=not direct)
+
+    def arguments(self, context: PipelineContext) -> dict[str, Any]:
+        """See TableEntry. They contain the password."""
+        log = None if self.commit == TWO_PHASE else LogPlace(context.log_at, self.slots or SLOTS)
+        own = {"url": self.url.reveal(), "log": log, "timeout_s": context.timeout_s}
+        return {**super().arguments(context), **own}
+
+    def read_dead_letters(self) -> list[DeadLetter]:
+        """See SinkEntry."""
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
+
+        return list(read_dead_letters(self.url.reveal(), self.table, self.columns))
+
+
+class TableDeadLetter(DeadLetterEntry):
+    """Base of the entries `dead_letter` for a table, to be put before the table's own entry."""
+
+    @model_validator(mode="after")
+    def _are_not_merged(self) -> Self:
+        if getattr(self, "commit", None) == UPSERT:
+            raise wrong("dead letters have no key to be merged by", "two-phase", "write-ahead-log", at="commit")
+        return self

@@ -1,0 +1,109 @@
+"""The entries of `sinks` and `dead_letter` for MySQL and MariaDB. Imports no driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from urllib.parse import urlsplit
+
+from connectors.api.database import Database
+from connectors.api.entry import SinkEntry
+from connectors.api.fields import Title, database_url
+from connectors.api.masking import Url
+from connectors.api.template import Template
+from connectors.api.tls import Protection, Query
+from connectors.dead_letter_names import NAME
+from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
+from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
+
+if TYPE_CHECKING:
+    from connectors.api.contracts import Sink
+
+_URL: Final = "mysql+pymysql://user:password@host:3306/database"
+_DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
+
+
+class MySqlDatabase(Database):
+    """MySQL and MariaDB, for `checkpoint.head`."""
+
+    api_version: ClassVar[int] = 1
+    port: ClassVar[int] = 3306
+    verified_by: ClassVar[str] = "ssl_ca"
+
+    @classmethod
+    def protection(cls, host: str | None, query: Query) -> Protection:
+        """See Database."""
+        return of_mysql(host, query)
+
+    @classmethod
+    def kind(cls) -> object:
+        """See Database."""
+        from connectors.sql.mysql.kind import KIND  # loads the driver
+
+        return KIND
+
+
+class MySqlEntry(ServerEntry):
+    """`connector: mysql`: a table of MySQL or MariaDB."""
+
+    api_version: ClassVar[int] = 1
+    task_modules: ClassVar[Sequence[str]] = ("connectors.sql.mysql.sink",)
+    kind_of_table: ClassVar[str] = "an InnoDB table"
+    upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
+    port: ClassVar[int] = MySqlDatabase.port
+    file_options: ClassVar[tuple[str, ...]] = MYSQL_FILES
+
+    template: ClassVar[Template | None] = Template(
+        title="MySQL or MariaDB",
+        variable="DATABASE",
+        example="mysql+pymysql://user:password@localhost:3306/database",
+        entry="""\
+    connector: mysql
+    url: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
+""",
+        is_default=True,
+    )
+
+    connector: Literal["mysql"]
+    url: Annotated[Url, database_url(_URL, _DRIVERS.__contains__)]
+    """`mysql+pymysql://user:password@host:3306/database`; best as `${env:NAME}`. With `?login=aws-iam&aws_region=…` a
+    token of AWS takes the password's place."""
+
+    @classmethod
+    def dead_letter_model(cls) -> type[SinkEntry]:
+        """See SinkEntry."""
+        return MySqlDeadLetter
+
+    @property
+    def target(self) -> tuple[object, ...]:
+        """See SinkEntry."""
+        parts = urlsplit(self.url.reveal())
+        database, _, table = self.table.rpartition(".")
+        return (parts.hostname or "", parts.port or self.port, database or parts.path.strip("/"), table)
+
+    @property
+    def protection(self) -> Protection:
+        """See Entry."""
+        return of_mysql(urlsplit(self.url.reveal()).hostname, self.query)
+
+    def _sink(self, arguments: dict[str, Any]) -> Sink:
+        from connectors.sql.mysql.sink import MySqlSink  # loads the driver
+
+        return MySqlSink(**arguments)
+
+    def _two_phase_needs(self) -> tuple[str, ...]:
+        return (
+            "MySQL: xa_detach_on_prepare=ON and the privilege XA_RECOVER_ADMIN",
+            "durable commits: innodb_flush_log_at_trx_commit=1 and sync_binlog=1 (not MariaDB's defaults)",
+            PROTOCOL_TABLES,
+        )
+
+
+class MySqlDeadLetter(TableDeadLetter, MySqlEntry):
+    """`connector: mysql`: a table of MySQL or MariaDB."""
+
+    name: Title = NAME
+    """Stands in transaction ids: do not change it while the pipeline lives."""
