@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from twophase.values import Positions
+from collections.abc import Callable, Mapping
+
+from eos.errors import IdentityError
+from twophase.positions import Position, Positions, check_position, is_before
+from twophase.values import OffsetRange
 
 
-def admit(start: Positions, latest: Positions, max_records: int | None) -> dict[str, int]:
-    """Where the next checkpoint ends, split by split.
+def admit(
+    start: Positions, latest: Positions, max_records: int | None, limit: Callable[[OffsetRange, int], Position]
+) -> dict[str, Position]:
+    """Return where the next checkpoint ends, by split.
+
+    Positions that are integers count: see `admit_offsets`. The splits of any other source have equal shares of the cap,
+    and the source says by `limit` where a share ends (`Source.limit`).
+    """
+    if all(isinstance(end, int) for end in latest.values()):
+        offsets = {split: at for split, at in start.items() if isinstance(at, int)}
+        ends = {split: end for split, end in latest.items() if isinstance(end, int)}
+        return {**admit_offsets(offsets, ends, max_records)}
+    ranges = [OffsetRange(split, start[split], end) for split, end in latest.items()]
+    behind = [each for each in ranges if not each.is_empty]
+    ends_of: dict[str, Position] = {each.split: each.start for each in ranges}
+    share = max(max_records // len(behind), 1) if max_records is not None and behind else None
+    for each in behind:
+        ends_of[each.split] = _limited(each, share, limit) if share is not None else each.end
+    return ends_of
+
+
+def _limited(offsets: OffsetRange, share: int, limit: Callable[[OffsetRange, int], Position]) -> Position:
+    where = f"split {offsets.split}"
+    end = check_position(limit(offsets, share), where)
+    if not is_before(offsets.start, end) or is_before(offsets.end, end):
+        message = f"{where}: the source limits [{offsets.start!r}, {offsets.end!r}) to {end!r}, which is not within it"
+        raise IdentityError(message, remedy="correct the source's `limit`")
+    return end
+
+
+def admit_offsets(start: Mapping[str, int], latest: Mapping[str, int], max_records: int | None) -> dict[str, int]:
+    """Return where the next checkpoint ends, by split.
 
     Half of the cap is shared equally, so that no split starves behind a large one; the rest in proportion to what is
     left, so that all catch up together. The sum never exceeds the cap. Never before `start`, never past `latest`. A

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
+from connectors.sources.split_source import SplitSource
 from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
@@ -23,7 +24,12 @@ if TYPE_CHECKING:
 
 def build_source(entry: SourceEntry) -> Source:
     """Build the source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
-    return entry.build()
+    built = entry.build()
+    if not isinstance(built, SplitSource):
+        return built
+    from connectors.sources.built import BuiltSource  # loads pyarrow
+
+    return BuiltSource(entry.name, built)
 
 
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:

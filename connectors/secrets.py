@@ -20,7 +20,6 @@ class EnvironmentSecrets(Secrets):
     api_version: ClassVar[int] = 1
 
     def resolve(self, name: str) -> str:
-        """See Secrets."""
         if not _NAME.fullmatch(name):
             raise UnresolvedError(f"'{name}' cannot be the name of an environment variable", allowed=("${env:NAME}",))
         try:
@@ -44,7 +43,7 @@ class FileSecrets(Secrets):
         self._read: dict[str, str] = {}
 
     def resolve(self, name: str) -> str:
-        """See Secrets. Reads each file once."""
+        """Reads each file once."""
         if not name:
             raise UnresolvedError("the name of the file is missing", allowed=("${file:/path}",))
         if name not in self._read:

@@ -1,7 +1,7 @@
-"""A check that the packages beside `eos` are those that were installed with it.
+"""A check that Python finds the packages that were installed with `eos`.
 
-Their names are common. A user's own folder `connectors/` beside a job stands before the installed package on the path,
-and an import deep in the framework would fail with a message that names neither folder.
+Their names are common. If a job has a folder `connectors/` beside it, Python finds that folder before the installed
+package. An import deep in the framework would then fail, with a message that names neither folder.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ class SinkUnavailableError(ConnectorError):
     """The service behind a sink does not answer now, or a call was sent and not answered.
 
     Raised by: every method of `Sink`, `Writer` and `Committer`, for a lost connection, a timeout or a deadlock. The
-    driver retries a whole call of a committer by this class, so each of those calls is idempotent: a commit that may
+    driver retries a whole call of a committer by this class, so each call is idempotent: a commit that may
     have landed is looked up, never assumed (R7). In a task it ends the attempt; the restart strategy decides.
     """
 

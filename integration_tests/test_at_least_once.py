@@ -18,6 +18,7 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import PlainProducer
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.kafka.sink.target import BATCH
+from connectors.kafka.splits import as_offset
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
@@ -101,7 +102,7 @@ class _Pipeline(Pipeline):
 def _ids(checkpoint: CheckpointRecord) -> Iterator[int]:
     for each in checkpoint.ranges["incoming"]:
         partition = int(each.split.rpartition("/")[2])
-        yield from (offset * PARTITIONS + partition for offset in range(each.start, each.end))
+        yield from (offset * PARTITIONS + partition for offset in range(as_offset(each.start), as_offset(each.end)))
 
 
 @pytest.fixture

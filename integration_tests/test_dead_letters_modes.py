@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Producer
 
+from connectors.kafka.splits import as_offset
 from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.letters import letters_of, rows_of
 from integration_tests.harness.oracle import PostgresTable
@@ -34,7 +35,7 @@ def _checkpoint_of(pipeline: Pipeline) -> dict[int, int]:
         offset * PARTITIONS + int(each.split.rpartition("/")[2]): checkpoint.checkpoint_id
         for checkpoint in found.checkpoints
         for each in checkpoint.ranges["incoming"]
-        for offset in range(each.start, each.end)
+        for offset in range(as_offset(each.start), as_offset(each.end))
     }
 
 

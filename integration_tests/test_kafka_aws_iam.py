@@ -19,6 +19,7 @@ from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
+from connectors.kafka.splits import as_offset
 from eos.errors import SinkUnavailableError, SourceAccessError, SourceError, TargetError
 from integration_tests import topics
 from integration_tests.harness import kafka_client
@@ -100,7 +101,7 @@ def values(source: KafkaSource, start: int, end: int) -> list[bytes]:
 
 
 def end_of(source: KafkaSource) -> int:
-    return source.horizon(StartingPoint({f"{_TOPIC}/0": 0})).ends[f"{_TOPIC}/0"]
+    return as_offset(source.horizon(StartingPoint({f"{_TOPIC}/0": 0})).ends[f"{_TOPIC}/0"])
 
 
 def await_end(source: KafkaSource, end: int) -> None:

@@ -17,6 +17,7 @@ from connectors.formats.plain import StringFormat
 from connectors.kafka import positions
 from connectors.kafka.client import Client
 from connectors.kafka.source import KafkaSource
+from connectors.kafka.splits import as_offset
 from connectors.kafka.starting import FromGroup, FromOffsets, FromTimestamp
 from eos.errors import OffsetOutOfRangeError, SourceError, SpecError, UnknownTopicError
 from integration_tests import topics
@@ -51,7 +52,7 @@ def _source(services: Services, *names: str, **settings: object) -> KafkaSource:
 
 
 def _begins(source: KafkaSource) -> dict[str, int]:
-    return dict(source.starting_point(_NOWHERE).positions)
+    return {split: as_offset(at) for split, at in source.starting_point(_NOWHERE).positions.items()}
 
 
 @pytest.mark.parametrize(("at_ms", "offset"), [(0, 0), (_DAY_MS, 0), (_DAY_MS + 1, 1), (3 * _DAY_MS, 2), (2**42, 3)])

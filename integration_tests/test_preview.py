@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
+from connectors.kafka.splits import as_offset
 from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
@@ -58,7 +59,7 @@ def test_a_look_shows_the_rows_and_leaves_no_trace(pipeline: Pipeline, eos: Comm
     before, committed = _all(pipeline), _committed(services, pipeline.source["group_id"])
     assert sum(len(before[table]) for table in _OWN) > 0
     split = f"{workload.topic}/1"
-    at = pipeline.head.positions["incoming"][split] - 3
+    at = as_offset(pipeline.head.positions["incoming"][split]) - 3
     nothing = f"{workload.topic}/0={pipeline.head.positions['incoming'][f'{workload.topic}/0']}"
     found = _facts(_preview(pipeline, eos, "--json", "--from", f"{split}={at},{nothing}"))
     assert len(found["rows"]) == 3

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.splits import as_offset
 from integration_tests import topics
 from integration_tests.counting import assert_counted, count_words
 from integration_tests.harness.command_line import CommandLine
@@ -151,7 +152,7 @@ def test_records_that_are_gone_are_named(pipeline: Pipeline) -> None:
     for branch in pipeline.prepared():
         pipeline.table.execute(f"XA ROLLBACK {branch}")
     (ranges,) = pipeline.decided().ranges.values()
-    until = {each.split: each.start + 10 for each in ranges}
+    until = {each.split: as_offset(each.start) + 10 for each in ranges}
     assert len(until) == PARTITIONS
     topics.delete_records(pipeline.source["bootstrap_servers"], until)
     gone = [f"{each.split}[{each.start}, {until[each.split]})" for each in ranges]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from connectors.kafka.splits import as_offset
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
@@ -80,7 +81,7 @@ def test_rows_after_a_reset_are_as_announced(pipeline: Pipeline, eos: CommandLin
     assert not pipeline.table.rows() & left_out
 
     # One split back by 40, the other forward over 20 of the records that are still to come to it.
-    position = pipeline.head.positions["incoming"]
+    position = {split: as_offset(at) for split, at in pipeline.head.positions["incoming"].items()}
     workload.produce(_LATER)
     to = f"{topic}/0={position[f'{topic}/0'] - 40},{topic}/1={position[f'{topic}/1'] + 20}"
     done = _facts(pipeline, eos, "--to", to, "--yes")

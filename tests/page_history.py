@@ -7,6 +7,7 @@ import random
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connectors.kafka.splits import as_offset
 from connectors.spec import Spec, load_spec
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import NAME
@@ -154,7 +155,7 @@ def _checkpoint(
     )
     shares = (0.55, 0.3, 0.15)
     splits = tuple(
-        SplitLag(at, "orders", each.split, each.end + int(lag * share), each.end)
+        SplitLag(at, "orders", each.split, as_offset(each.end) + int(lag * share), each.end)
         for each, share in zip(ranges, shares, strict=True)
     )
     found: list[entries.Entry] = []

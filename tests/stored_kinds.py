@@ -14,7 +14,9 @@ from typing import Any, Final
 
 from connectors.kafka.sink.markers import encode
 from connectors.known import decode_known, encode_known
+from connectors.owner import Owner
 from connectors.sql.mysql.target import Target
+from connectors.stores.token import Token, decode_token
 from spark_jobs.adapters.kafka_start import _decoded, _encoded
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.known_sinks import KnownSink
@@ -47,6 +49,8 @@ class Kind:
     """Words of the error for `K.refused`; empty: there is no such file (`why`)."""
     why: str = ""
 
+
+_TOKEN: Final = Token(Owner("a" * 20, 3), 7, "5f1c", 12)
 
 _MARKERS: Final = "connectors/kafka/sink/markers.py:encode"
 
@@ -172,6 +176,14 @@ KINDS: Final[dict[str, Kind]] = {
         stored.MARKER,
         lambda: encode(stored.MARKER.record()),
         refusal="the record 'key' of topic eos-markers has format 3, which is read from format 2 on",
+    ),
+    "store-token": Kind(
+        ("connectors/stores/token.py:Token.encode",),
+        ("connectors/stores/token.py", 1),
+        lambda content: decode_token(content.decode(), "sink t"),
+        _TOKEN,
+        lambda: _TOKEN.encode().encode(),
+        refusal="the token of sink t has format 3, which is read from format 2 on; this version reads 1",
     ),
     "replayed": Kind(
         (_MARKERS,),

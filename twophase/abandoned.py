@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId
+from twophase.positions import least
 from twophase.values import CheckpointRecord, OffsetRange
 
 
@@ -54,7 +55,7 @@ def enclosing_ranges(
     for record in reversed([each for each in others if each.checkpoint_id > checkpoint_id]):
         ends |= {(source, r.split): r.start for source, ranges in record.ranges.items() for r in ranges}
     within = [
-        (source, OffsetRange(split, starts.get((source, split), 0), ends[source, split]))
-        for source, split in sorted(ends)
+        (source, OffsetRange(split, starts.get((source, split), least(end)), end))
+        for (source, split), end in sorted(ends.items(), key=lambda each: each[0])
     ]
-    return {name: tuple(r for source, r in within if source == name and r.start < r.end) for name in head.positions}
+    return {name: tuple(r for source, r in within if source == name and not r.is_empty) for name in head.positions}

@@ -20,6 +20,7 @@ from twophase.messages import Acknowledged, Begin, Failed, Steps
 from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
+from twophase.positions import Position, Positions, is_before
 from twophase.transitions import Abort, Committed, Complete, Note
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 from twophase.verify import check_digest_method
@@ -169,7 +170,7 @@ def forget(owned: Ownership, below: int) -> Steps[None]:
     yield from messages.Prune(owned.head.incarnation, (), below)
 
 
-def _positions_after(head: HeadValue, record: CheckpointRecord) -> Mapping[str, Mapping[str, int]]:
+def _positions_after(head: HeadValue, record: CheckpointRecord) -> Mapping[str, Positions]:
     """Head has those after its newest checkpoint; of an older one, those of the splits that it moved."""
     if head.completed == record.checkpoint_id:
         return head.positions
@@ -257,15 +258,15 @@ def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]
     for source, ends in begin.ends.items():
         starts = {**begin.began.get(source, StartingPoint()).positions, **head.positions.get(source, {})}
         ranges = (_range(source, split, starts.get(split), end) for split, end in sorted(ends.items()))
-        covered[source] = tuple(each for each in ranges if each.end > each.start)
+        covered[source] = tuple(each for each in ranges if not each.is_empty)
     return covered
 
 
-def _range(source: str, split: str, start: int | None, end: int) -> OffsetRange:
+def _range(source: str, split: str, start: Position | None, end: Position) -> OffsetRange:
     if start is None:
         message = f"source {source}: Spark planned split {split}, and no starting point was stored for it"
         raise IdentityError(message, remedy="Spark's checkpoint was changed by something else; restore it")
-    if end < start:
+    if is_before(end, start):
         message = f"source {source}, split {split}: Spark planned up to {end}, but {start} is already completed"
         raise IdentityError(message, remedy="Spark's checkpoint was changed by something else; restore it")
     return OffsetRange(split, start, end)

@@ -24,6 +24,7 @@ from twophase.news import Watcher, nobody
 from twophase.ownership import Held, Ownership, check_owned, take_up
 from twophase.parted_head import PartedHead
 from twophase.participants import Committer
+from twophase.positions import Positions
 from twophase.repair import Repaired, repair
 from twophase.rescale import Rescaled, rescale
 from twophase.reset import Begun, reset
@@ -52,7 +53,7 @@ class Driver:
     retained: int = 10
     direct: bool = False  # at-least-once: tasks commit their rows themselves
     patience: Patience = field(default_factory=Patience)
-    commit_back: Callable[[Mapping[str, Mapping[str, int]]], None] = lambda _positions: None
+    commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None
     gather: Gather = one_by_one  # over the sinks
     follows: Seen | None = None  # head as this run's driver before this one held it: see startup.start
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind

@@ -36,6 +36,7 @@ from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
 from twophase.news import SinkCommitted, Watcher, nobody
 from twophase.parted_head import PartedHead
 from twophase.participants import Committer, Prepared
+from twophase.positions import Positions
 from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
 
@@ -94,7 +95,7 @@ class Effects:
     committers: Mapping[str, Committer]
     spark: SparkLog
     patience: Patience
-    commit_back: Callable[[Mapping[str, Mapping[str, int]]], None]
+    commit_back: Callable[[Mapping[str, Positions]], None]
     gather: Gather
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
@@ -311,7 +312,7 @@ class Effects:
             _log.info("rolling back at sink %s: %s", name, ", ".join(str(each.transaction) for each in group))
         self._at({name: partial(self.committers[name].abort, group) for name, group in found.items()}, "roll back")
 
-    def _commit_back(self, positions: Mapping[str, Mapping[str, int]]) -> None:
+    def _commit_back(self, positions: Mapping[str, Positions]) -> None:
         try:
             self.commit_back(positions)
         except SourceError as error:  # for lag tools only (R9): the pipeline does not depend on it

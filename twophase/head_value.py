@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from twophase.positions import Position, Positions
+
 
 @dataclass(frozen=True, slots=True)
 class RecordRef:
@@ -40,9 +42,9 @@ class HeadValue:
     committed: int = -1  # every sink has committed up to here; never above `completed`
     aborted_checkpoint: int = -1  # the checkpoint whose try was aborted last in this epoch; -1: none
     aborted_attempt: int = 0  # that try; the next run of the same checkpoint takes the next number
-    initial: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> first offset ever (R6)
+    initial: Mapping[str, Positions] = field(default_factory=dict)  # source -> split -> its first position ever (R6)
     identities: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # source -> topic -> its id (R6)
-    positions: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # source -> split -> end of `completed`
+    positions: Mapping[str, Positions] = field(default_factory=dict)  # source -> split -> end of `completed`
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
     sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
     origin: Origin | None = None  # of a life that began from a savepoint
@@ -57,8 +59,8 @@ class HeadValue:
         """The try under which this epoch may run the checkpoint now."""
         return self.aborted_attempt + 1 if self.aborted_checkpoint == checkpoint_id else 1
 
-    def position(self, source: str, split: str) -> int | None:
-        """Next offset of a split; None for one that no checkpoint has covered and no starting point names."""
+    def position(self, source: str, split: str) -> Position | None:
+        """Next position of a split; None for one that no checkpoint has covered and no starting point names."""
         return self.positions.get(source, {}).get(split)
 
     def record_of(self, checkpoint_id: int) -> RecordRef | None:

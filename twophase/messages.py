@@ -19,6 +19,7 @@ from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.news import News
 from twophase.participants import Prepared
+from twophase.positions import Positions
 from twophase.values import (
     DIGEST_METHODS,
     CheckpointRecord,
@@ -100,7 +101,7 @@ class Begin:
     """Spark starts, or starts again, the batch `checkpoint_id`."""
 
     checkpoint_id: int
-    ends: Mapping[str, Mapping[str, int]]  # source -> split -> end of what Spark planned
+    ends: Mapping[str, Positions]  # source -> split -> end of what Spark planned
     offsets_log: str  # content of Spark's offsets/N
     at: float  # seconds since 1970
     began: Mapping[str, StartingPoint] = field(default_factory=dict)  # source -> what was discovered for this batch
@@ -306,7 +307,7 @@ class CatchUp(Action[None]):
 class CommitBack(Action[None]):
     """Tell the sources how far the pipeline is, for lag tools only. A failure is a warning."""
 
-    positions: Mapping[str, Mapping[str, int]]
+    positions: Mapping[str, Positions]
 
 
 @dataclass(frozen=True, slots=True)

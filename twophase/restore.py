@@ -18,6 +18,7 @@ from twophase.checkpoint import put_record_of
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Steps
+from twophase.positions import Positions
 from twophase.reset import Begun, ClaimExpected, begin, read_expected
 from twophase.transitions import SetPositions
 from twophase.values import CheckpointRecord, SinkState, StartingPoint
@@ -32,7 +33,7 @@ class Seed:
     query_id: str | None  # Spark's, as its new folder has it
     offsets_log: str  # Spark's offsets/N there; empty without state
     begins: Mapping[str, StartingPoint]  # by source: where each split began, and topic ids
-    positions: Mapping[str, Mapping[str, int]]  # by source: where each split goes on
+    positions: Mapping[str, Positions]  # by source: where each split goes on
     at: float  # seconds since 1970, when its checkpoint was decided
 
 

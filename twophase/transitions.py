@@ -12,6 +12,7 @@ from typing import Protocol
 
 from eos.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
+from twophase.positions import is_before
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 
 
@@ -48,7 +49,7 @@ class SetPositions:
     def apply(self, head: HeadValue) -> HeadValue:
         """See Transition. What is already stored stays as it is."""
         known = head.initial.get(self.source, {})
-        added = {split: offset for split, offset in self.starting_point.positions.items() if split not in known}
+        added = {split: first for split, first in self.starting_point.positions.items() if split not in known}
         identities = {**self.starting_point.identities, **head.identities.get(self.source, {})}
         return replace(
             head,
@@ -208,7 +209,7 @@ def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:
 
 def _check_continues(head: HeadValue, source: str, each: OffsetRange) -> None:
     before = head.position(source, each.split)
-    if each.start != before or each.end < each.start:
+    if each.start != before or is_before(each.end, each.start):
         covers = f"this checkpoint covers [{each.start}, {each.end})"
         known = f"the one before it ended at {before}" if before is not None else "where it begins is not known"
         message = f"source {source}, split {each.split}: {covers}, {known}"

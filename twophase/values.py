@@ -8,11 +8,8 @@ from enum import Enum
 from typing import Final
 
 from twophase.ids import Scope, TransactionId
+from twophase.positions import Position, Positions, distance, is_before, total
 from twophase.version import installed_version
-
-Positions = Mapping[str, int]
-"""Split -> next offset to read. For Kafka a split is `<topic>/<partition>`."""
-
 
 DIGEST_METHODS: Final = (1, 2)
 """Methods of row digests that this version computes (R4), oldest first. A checkpoint is decided with the last one; the
@@ -35,8 +32,18 @@ class OffsetRange:
     """
 
     split: str
-    start: int
-    end: int
+    start: Position
+    end: Position
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no record can be in it."""
+        return not is_before(self.start, self.end)
+
+    @property
+    def records(self) -> int | None:
+        """Offsets between the two; with gaps (markers, compaction) more than records. None: the source has no count."""
+        return distance(self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,11 @@ class CheckpointRecord:
     def rows(self) -> int:
         """Rows over all sinks."""
         return sum(c.rows for group in self.committables.values() for c in group)
+
+    @property
+    def records(self) -> int | None:
+        """Offsets covered, over all splits. None: a source does not count."""
+        return total(each.records for ranges in self.ranges.values() for each in ranges)
 
     @property
     def repaired(self) -> int:

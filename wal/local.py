@@ -26,7 +26,7 @@ class File(Protocol):
     """An open file that is being written."""
 
     def write(self, data: bytes | memoryview, /) -> int:
-        """Append."""
+        """Append the bytes, and return their number."""
 
     def sync(self) -> None:
         """Return when every byte so far would survive a power cut."""
@@ -79,31 +79,24 @@ class OsFiles:
     """The real thing. See Files."""
 
     def make_folder(self, path: Path) -> None:
-        """See Files."""
         make_durable(path)
 
     def create(self, path: Path) -> File:
-        """See Files."""
         return _OsFile(path)
 
     def open(self, path: Path) -> BinaryIO:
-        """See Files."""
         return path.open("rb")
 
     def link(self, source: Path, target: Path) -> None:
-        """See Files."""
         os.link(source, target)
 
     def unlink(self, path: Path) -> None:
-        """See Files."""
         path.unlink()
 
     def sync_folder(self, path: Path) -> None:
-        """See Files."""
         sync_folder(path)
 
     def list(self, path: Path) -> Sequence[str]:
-        """See Files."""
         with os.scandir(path) as entries:
             return [entry.name for entry in entries if not entry.is_dir()]
 

@@ -125,7 +125,6 @@ class ObjectUpload:
         self.discard()
 
     def discard(self) -> None:
-        """See ObjectWriter."""
         file, self._file = self._file, None
         if file is not None:
             with suppress(OSError):  # what could not be written, nobody wants

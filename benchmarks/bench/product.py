@@ -18,6 +18,7 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.bench.topic import SCHEMA
+from connectors.kafka.splits import as_offset
 from twophase.codec import decode_head
 from twophase.local_head import LocalHead
 
@@ -146,7 +147,7 @@ class Product:
         head = decode_head(read.value)
         if head.committed < head.completed:
             return 0
-        return sum(end for splits in head.positions.values() for end in splits.values())
+        return sum(as_offset(end) for splits in head.positions.values() for end in splits.values())
 
     def _measure_memory(self) -> None:
         for process in self.tree():

@@ -118,7 +118,7 @@ def _measured(
         phases_s={name: median(dict(each.phases.items())[name] or 0.0 for each in warm) for name in names},
         cpu_s=cpu_s / len(warm),
         logins=logins / len(warm),
-        records_per_s=sum(each.records for each in warm) / sum(took_s),
+        records_per_s=sum(each.records or 0 for each in warm) / sum(took_s),
         head_bytes=head_bytes,
         cost=cost([line for line in lines if line["checkpoint_id"] in numbers], duration_s),
     )

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from twophase.ids import TransactionId
 from twophase.participants import Committer
-from twophase.values import Committable, OffsetRange, Positions, StartingPoint
+from twophase.positions import Position, Positions
+from twophase.values import Committable, OffsetRange, StartingPoint
 
 METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
 """Columns that every row has; a table may leave them out."""
@@ -70,11 +71,23 @@ class Source(Protocol):
     Rule: a checkpoint reads exactly the records in `[start, end)` of its ranges, also when it is replayed (R4, R6).
     """
 
-    name: str
-    split_above: int | None  # a range of more offsets than that is read by several tasks, in no order; None: never
-    join_below: int  # a task reads ranges until it has so many offsets
     withheld_by: ClassVar[str]  # the reason for `Horizon.withheld`, as in "waiting for …"; empty: the source has none
     withheld_remedy: ClassVar[str]  # the action that ends the wait
+
+    @property
+    def name(self) -> str:
+        """The name in the spec."""
+
+    @property
+    def split_above(self) -> int | None:
+        """A range of more offsets than this is read by several tasks, in no order. None: never.
+
+        It has no effect where positions are not integers.
+        """
+
+    @property
+    def join_below(self) -> int:
+        """A task reads ranges until it has this many offsets, where positions are integers."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -95,6 +108,13 @@ class Source(Protocol):
 
         Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
         `known`: its offsets would name other records.
+        """
+
+    def limit(self, offsets: OffsetRange, max_records: int) -> Position:
+        """Return where a checkpoint ends that takes about so many records of the range: after its start, within it.
+
+        Called in Spark's planner process, for ranges whose positions are not integers: those are cut by their
+        distance. The answer is the range's end if the source cannot tell.
         """
 
     def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:

@@ -25,6 +25,7 @@ from eos.errors import SpecError
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink, Source
     from connectors.dead_letters import DeadLetter
+    from connectors.sources.split_source import SplitSource
 
 TWO_PHASE: Final = "two-phase"
 """The commit variant in which rows wait in the target itself, as prepared transactions."""
@@ -85,8 +86,8 @@ class SourceEntry(Entry):
     """What a record that does not decode does: stop the pipeline; be left out and counted; or be written to
     `dead_letter`. By default `dead-letter` where the spec has one, else `fail`."""
 
-    def build(self) -> Source:
-        """Build the source. Opens no connection. Called at each start, on the driver."""
+    def build(self) -> Source | SplitSource:
+        """Build the source, or its small form. Opens no connection. Called at each start, on the driver."""
         raise NotImplementedError
 
     @property
@@ -98,10 +99,6 @@ class SourceEntry(Entry):
     def starts_from(self) -> str:
         """Where the first start begins to read, for people. `earliest` and `latest` mean the two ends."""
         return "earliest"
-
-    def starting_at(self, edge: Literal["earliest", "latest"]) -> Self:
-        """Return this entry with another start. Called by `eos reset --to`."""
-        self._refuse(f"reset to {edge}")
 
     def tolerating_loss(self) -> Self:
         """Return this entry reading past records that the service no longer has. Called by `eos repair`."""

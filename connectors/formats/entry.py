@@ -43,11 +43,9 @@ class JsonEntry(FormatEntry):
 
     @property
     def schema_text(self) -> str:
-        """See FormatEntry."""
         return self.ddl
 
     def build(self) -> Format:
-        """See FormatEntry."""
         from connectors.formats.ddl import parse_ddl
         from connectors.formats.json_values import JsonFormat
 
@@ -63,7 +61,6 @@ class StringEntry(FormatEntry):
     type: Literal["string"]
 
     def build(self) -> Format:
-        """See FormatEntry."""
         from connectors.formats.plain import StringFormat
 
         return StringFormat()
@@ -78,7 +75,6 @@ class RawEntry(FormatEntry):
     type: Literal["raw"]
 
     def build(self) -> Format:
-        """See FormatEntry."""
         from connectors.formats.plain import RawFormat
 
         return RawFormat()

@@ -104,17 +104,14 @@ class KafkaEntry(Secured, SourceEntry):
 
     @property
     def where(self) -> str:
-        """See Entry."""
         topics = ", ".join(self.topics or [f"topics like {self.topics_pattern}"])
         return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}"
 
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
-        """See Entry."""
         return self.brokers
 
     @property
     def description(self) -> dict[str, str]:
-        """See Entry."""
         topics = ", ".join(self.topics or ()) or f"pattern {self.topics_pattern}"
         return {
             "connector": self.connector,
@@ -125,29 +122,23 @@ class KafkaEntry(Secured, SourceEntry):
 
     @property
     def starts_from(self) -> str:
-        """See SourceEntry."""
         return self.starting_offsets if isinstance(self.starting_offsets, str) else self.starting_offsets.words()
 
     def starting_at(self, edge: Literal["earliest", "latest"]) -> Self:
-        """See SourceEntry."""
         return self.model_copy(update={"starting_offsets": edge})
 
     def tolerating_loss(self) -> Self:
-        """See SourceEntry."""
         return self.model_copy(update={"fail_on_data_loss": False})
 
     @property
     def is_one_topic(self) -> bool:
-        """See SourceEntry."""
         return self.topics is not None and len(self.topics) == 1
 
     @property
     def unordered_by(self) -> str:
-        """See SourceEntry."""
         return "split_above" if self.split_above is not None else ""
 
     def limits(self) -> list[str]:
-        """See SourceEntry."""
         found = []
         if self.starting_offsets != "earliest":
             found.append(f"starting_offsets: the very first start begins at {self.starts_from}, not before")
@@ -158,13 +149,12 @@ class KafkaEntry(Secured, SourceEntry):
         return found
 
     def reads_from(self, sink: SinkEntry) -> bool:
-        """See SourceEntry."""
         if not isinstance(sink, KafkaSinkEntry) or sink.bootstrap_servers != self.bootstrap_servers:
             return False
         return self.reads(str(sink.topic))
 
     def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
-        """See SourceEntry. One transaction, which remembers in `eos-markers` what it sent."""
+        """One transaction, which remembers in `eos-markers` what it sent."""
         from connectors.kafka.dead_letters import Replay  # loads the client
 
         return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
@@ -177,13 +167,11 @@ class KafkaEntry(Secured, SourceEntry):
 
     @property
     def columns(self) -> list[str]:
-        """See SourceEntry."""
         from connectors.api.contracts import METADATA  # loads pyarrow, as the format does
 
         return [*self.format.build().schema.names, *sorted(METADATA)]
 
     def build(self) -> Source:
-        """See SourceEntry."""
         from connectors.kafka.source import KafkaSource  # loads the client
 
         starting = self.starting_offsets

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError, Message
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.positions import earliest, end_of, existing
-from connectors.kafka.splits import at, offset_of, split_of
+from connectors.kafka.splits import Offsets, at, offset_of, split_of
 from eos.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
@@ -100,10 +100,10 @@ class _Reading:
 
     def __init__(self, client: Client, offsets: OffsetRange) -> None:
         self._client = client
-        self._range = offsets
+        self._range = Offsets.of(offsets)
         self._progress_at = self._asked_at = monotonic()
-        self.position = offsets.start  # every record below it that exists has been taken
-        self.chunk_messages = min(_FIRST_MESSAGES, offsets.end - offsets.start + 1)
+        self.position = self._range.start  # every record below it that exists has been taken
+        self.chunk_messages = min(_FIRST_MESSAGES, self._range.end - self._range.start + 1)
 
     @property
     def is_over(self) -> bool:

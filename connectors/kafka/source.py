@@ -18,13 +18,14 @@ from connectors.kafka.pool import borrowed_consumer, shared_admin
 from connectors.kafka.positions import earliest, latest_and_withheld
 from connectors.kafka.reader import OnBadRecord, bad_records_of, read_ranges, records_of
 from connectors.kafka.settings import Connection, check_properties
-from connectors.kafka.splits import parse_split
+from connectors.kafka.splits import Offsets, parse_split
 from connectors.kafka.starting import StartingOffsets, check_named, resolve
 from connectors.kafka.topics import Topic, describe, matching_topics
 from connectors.kafka.witness import check_witnesses, witnesses_of
 from eos.errors import OffsetOutOfRangeError, SpecError
 from twophase import faults
-from twophase.values import OffsetRange, Positions, StartingPoint
+from twophase.positions import Position, Positions
+from twophase.values import OffsetRange, StartingPoint
 
 
 @dataclass(frozen=True)
@@ -167,8 +168,8 @@ class KafkaSource:
             return []
         with shared_admin(self.connection) as admin:
             first = earliest(admin, [each.split for each in ranges])
-        lost = (OffsetRange(each.split, each.start, min(first[each.split], each.end)) for each in ranges)
-        return [each for each in lost if each.end > each.start]
+        lost = (replace(each, end=min(first[each.split], each.end)) for each in map(Offsets.of, ranges))
+        return [OffsetRange(each.split, each.start, each.end) for each in lost if not each.is_empty]
 
     @property
     def puts_aside(self) -> bool:
@@ -189,7 +190,7 @@ class KafkaSource:
             UnknownTopicError, SourceAccessError: as they say.
             SourceError: nothing came for `read_timeout_s`; a retry reads the ranges again from their starts.
         """
-        ranges = [each for each in ranges if each.start < each.end]
+        ranges = [each for each in ranges if not each.is_empty]
         if not ranges:
             return
         with borrowed_consumer(self.connection) as client:
@@ -211,11 +212,15 @@ class KafkaSource:
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """See Source. Raises what `read` raises, but BadRecordError."""
-        if offsets.start >= offsets.end:
+        if offsets.is_empty:
             return
         with borrowed_consumer(self.connection) as client:
             skip_lost = not self.fail_on_data_loss
             yield from bad_records_of(client, offsets, self.format, self.schema, self.name, skip_lost=skip_lost)
+
+    def limit(self, offsets: OffsetRange, max_records: int) -> Position:
+        wanted = Offsets.of(offsets)
+        return min(wanted.start + max_records, wanted.end)
 
     def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """See Source. Reads what is between them, too."""
@@ -227,7 +232,9 @@ class KafkaSource:
         """Tell the group of `group_id` how far the pipeline is (R9); does nothing without one. Raises SourceError."""
         if self.group_id is not None and positions:
             with shared_admin(self.connection) as admin:
-                group.commit_to_group(admin, self.group_id, positions)
+                group.commit_to_group(
+                    admin, self.group_id, {split: at for split, at in positions.items() if isinstance(at, int)}
+                )
 
     def check(self) -> Sequence[Finding]:
         """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""

@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from confluent_kafka import Message, TopicPartition
+
+from twophase.positions import Position
+from twophase.values import OffsetRange
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets(OffsetRange):
+    """A range of a partition. Its positions are offsets."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, found: OffsetRange) -> Offsets:
+        """Return a planned range of this source."""
+        return cls(found.split, as_offset(found.start), as_offset(found.end))
+
+
+def as_offset(position: Position) -> int:
+    """Return a position of a split of this source: an offset."""
+    assert isinstance(position, int)
+    return position
 
 
 def split_name(topic: str, partition: int) -> str:

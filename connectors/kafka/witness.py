@@ -23,7 +23,7 @@ from connectors.kafka.client import Client
 from connectors.kafka.pool import borrowed_consumer, shared_admin
 from connectors.kafka.positions import latest
 from connectors.kafka.settings import Connection
-from connectors.kafka.splits import at, offset_of, split_of
+from connectors.kafka.splits import Offsets, at, offset_of, split_of
 from eos.errors import HeadFormatError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
@@ -48,7 +48,7 @@ def witnesses_of(connection: Connection, ranges: Sequence[OffsetRange]) -> dict[
     `read_timeout_s` at most. Raises SourceError if the cluster does not answer.
     """
     found: dict[str, str] = {}
-    missing = [each for each in ranges if each.start < each.end]
+    missing = [Offsets.of(each) for each in ranges if not each.is_empty]
     for distance in _DISTANCES:
         if not missing:
             break

@@ -12,8 +12,8 @@ import pyarrow as pa
 from connectors.log.ledger import Entries, Ledger, Share
 from connectors.log.segment_index import SegmentIndex
 from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
-from connectors.owner import Owner, check_counted
-from eos.errors import FencedError, IdentityError
+from connectors.owner import Owner, check_counted, check_older, incarnation_of
+from eos.errors import IdentityError
 from twophase import faults
 from twophase.gather import at_once
 from twophase.ids import Scope, TransactionId, sink_key
@@ -93,7 +93,7 @@ class LogCommitter:
         Raises LostCommittableError for a damaged segment, BadRowError for a row that the target refuses, IdentityError
         if a checkpoint before this one is not applied, FencedError, SinkUnavailableError.
         """
-        incarnation = _incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         slots = slots_of(committables) or self._slots_in_use(incarnation)
         calls = {
             f"{self.name}, slot {slot}": partial(
@@ -120,7 +120,7 @@ class LogCommitter:
         Raises IdentityError where a slot has applied a part of its share: what is written again need not be in the same
         order; and where segments are not of one form, so that a slot could not apply them together.
         """
-        incarnation = _incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
+        incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         slots = slots_of(committables) or self._ledger.slots
         entries = self._ledger.entries(incarnation, ())
         lost: list[Committable] = []
@@ -165,7 +165,7 @@ class LogCommitter:
     def abort(self, prepared: Iterable[Prepared]) -> None:
         """See Committer. Raises FencedError for a newer epoch's, IdentityError for an applied one; deletes neither."""
         own = [each.transaction for each in prepared if each.transaction is not None]
-        _check_older(self.name, self._epoch, own)
+        check_older(self.name, self._epoch, own)
         for incarnation in {each.scope.incarnation for each in own}:
             with _of_the_log():
                 of_life = [each for each in own if each.scope.incarnation == incarnation]
@@ -234,28 +234,3 @@ def _of_the_log() -> Iterator[None]:
         yield
     except WalError as error:
         raise while_committing(error) from error
-
-
-def _incarnation_of(sink: str, known: str | None, checkpoint_id: int, committables: Sequence[Committable]) -> str:
-    """The life whose checkpoint is to be committed. Raises IdentityError if they do not belong together.
-
-    `known`: by this driver, once it has looked.
-    """
-    incarnation = known or next((each.transaction.scope.incarnation for each in committables), None)
-    if incarnation is None:
-        message = f"checkpoint {checkpoint_id} of sink {sink}: it is not known of which incarnation it is"
-        raise IdentityError(message, remedy="inspect or claim the sink before a checkpoint is committed")
-    for each in committables:
-        scope, wanted = each.transaction.scope, (incarnation, checkpoint_id, sink_key(sink))
-        if (scope.incarnation, scope.checkpoint_id, each.transaction.sink) != wanted:
-            message = f"{each.transaction} is not of checkpoint {checkpoint_id} of sink {sink}, {incarnation}"
-            raise IdentityError(message, remedy="this checkpoint's record is damaged: restore it from a backup")
-    return incarnation
-
-
-def _check_older(sink: str, epoch: int | None, transactions: Iterable[TransactionId]) -> None:
-    """Raise FencedError for a transaction of a newer epoch than this driver's: that one is not ours to abort."""
-    for each in transactions:
-        if epoch is not None and each.scope.epoch > epoch:
-            message = f"fenced: {each} at sink {sink} is of a newer epoch than this driver's, {epoch}"
-            raise FencedError(message, remedy="another driver of this pipeline has started since; stop one of them")

@@ -197,7 +197,6 @@ class DirectBulkWriter(BulkWriter[S]):
     """See DirectWriter. No witness is left, so that an unanswered commit is a failure, and its rows come again."""
 
     def commit(self) -> Committable:
-        """See DirectWriter."""
         session = self._session
         if session is not None:
             with translate_errors(f"{self._where}, committing"), self._bad_rows_named():

@@ -110,24 +110,21 @@ class TableEntry(SinkEntry):
 
     @property
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
-        """See SinkEntry."""
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
     @property
     def description(self) -> dict[str, str]:
-        """See Entry."""
         return {"connector": self.connector, "table": self.table}
 
     def takes_refused(self, sink: SinkEntry) -> bool:
-        """See SinkEntry: where both tables are in one database."""
+        """Where both tables are in one database."""
         if not isinstance(sink, TableEntry) or not sink.is_logged:
             return False
         return (sink.connector, sink.database) == (self.connector, self.database)
 
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
-        """See SinkEntry."""
         arguments = self.arguments(context)
         if dead_letters is not None:
             arguments |= {"letters": dead_letters, "most_letters": context.max_dead_letters}
@@ -137,7 +134,6 @@ class TableEntry(SinkEntry):
         raise NotImplementedError
 
     def fingerprint(self, context: PipelineContext) -> list[tuple[str, str]]:
-        """See SinkEntry."""
         return sorted((name, str(value)) for name, value in self.arguments(context).items())
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
@@ -154,7 +150,6 @@ class TableEntry(SinkEntry):
         }
 
     def guarantee(self, context: PipelineContext) -> Guarantee:
-        """See SinkEntry."""
         if context.at_least_once:
             unique = "no unique key that a row could meet again"
             needs = [need for need in self._commit_needs(context) if need != needs_of_log(context)]
@@ -246,28 +241,23 @@ class ServerEntry(TableEntry):
 
     @property
     def where(self) -> str:
-        """See Entry."""
         return f"{self.url}, table {self.table}"
 
     @property
     def database(self) -> object:
-        """See TableEntry."""
         return self.url.reveal()
 
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
-        """See Entry."""
         parts = urlsplit(self.url.reveal())
         return [(parts.hostname, parts.port or self.port)] if parts.hostname else []
 
     @property
     def files(self) -> list[Path]:
-        """See Entry."""
         options = parse_qsl(urlsplit(self.url.reveal()).query)
         return [Path(value) for name, value in options if name in self.file_options and value not in NO_FILES]
 
     @property
     def extras(self) -> frozenset[str]:
-        """See Entry."""
         return extras_of(self.url.reveal())
 
     @property
@@ -276,19 +266,17 @@ class ServerEntry(TableEntry):
         return dict(parse_qsl(urlsplit(self.url.reveal()).query))
 
     def database_use(self, context: PipelineContext) -> DatabaseUse:
-        """See SinkEntry."""
         direct = context.at_least_once
         slots = self.slots or SLOTS if self.is_logged and not direct else 0
         return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, prepares=not direct)
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
-        """See TableEntry. They contain the password."""
+        """They contain the password."""
         log = None if self.commit == TWO_PHASE else LogPlace(context.log_at, self.slots or SLOTS)
         own = {"url": self.url.reveal(), "log": log, "timeout_s": context.timeout_s}
         return {**super().arguments(context), **own}
 
     def read_dead_letters(self) -> list[DeadLetter]:
-        """See SinkEntry."""
         from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
         return list(read_dead_letters(self.url.reveal(), self.table, self.columns))

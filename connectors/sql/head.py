@@ -79,7 +79,6 @@ class SqlShelf:
         self.look_every_s = look_every_s  # see Shelf
 
     def put(self, name: str, content: bytes) -> bool:
-        """See Shelf."""
         try:
             with self._transaction(f"write {name}") as connection:
                 connection.execute(insert(self._table).values(pipeline=self._pipeline, name=name, content=content))
@@ -88,7 +87,6 @@ class SqlShelf:
         return True
 
     def get(self, name: str) -> bytes | None:
-        """See Shelf."""
         with self._transaction(f"read {name}") as connection:
             content = connection.execute(select(self._table.c.content).where(self._named(name))).scalar_one_or_none()
         return bytes(content) if content is not None else None
@@ -101,12 +99,10 @@ class SqlShelf:
         return len(connection.execute(select(self._table.c.name).where(mine)).all()) == len(set(names))
 
     def delete(self, name: str) -> None:
-        """See Shelf."""
         with self._transaction(f"delete {name}") as connection:
             connection.execute(delete(self._table).where(self._named(name)))
 
     def names(self) -> Sequence[str]:
-        """See Shelf."""
         mine = self._table.c.pipeline == self._pipeline
         with self._transaction("list names") as connection:
             return sorted(str(name) for name in connection.execute(select(self._table.c.name).where(mine)).scalars())

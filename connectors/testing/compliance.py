@@ -15,8 +15,10 @@ from connectors.testing.behaviours.chance import Chance
 from connectors.testing.behaviours.committing import Committing
 from connectors.testing.behaviours.counting import Counting
 from connectors.testing.behaviours.direct import Direct
+from connectors.testing.behaviours.killing import Killing
 from connectors.testing.behaviours.merging import Merging
 from connectors.testing.behaviours.repairing import Repairing
+from connectors.testing.behaviours.repeating import Repeating
 from connectors.testing.behaviours.starting import Starting
 from connectors.testing.behaviours.taking_over import TakingOver
 from connectors.testing.behaviours.writing import Writing
@@ -24,7 +26,9 @@ from connectors.testing.life import Life
 from connectors.testing.target import Target
 
 
-class SinkCompliance(Committing, Counting, Starting, TakingOver, Writing, Repairing, Direct, Chance):
+class SinkCompliance(
+    Committing, Counting, Starting, TakingOver, Writing, Repairing, Direct, Chance, Repeating, Killing
+):
     """Each test is one behaviour, on a fresh target."""
 
     @pytest.fixture

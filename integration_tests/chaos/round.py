@@ -11,6 +11,7 @@ from typing import Any, Final
 import pandas as pd
 from confluent_kafka import Consumer, TopicPartition
 
+from connectors.kafka.splits import as_offset
 from integration_tests.chaos import oracle
 from integration_tests.chaos.arena import Arena, Stack, arena
 from integration_tests.chaos.load import Load
@@ -143,7 +144,7 @@ def _await_caught_up(place: Arena) -> None:
         head = place.head()
         if head is not None and head.committed == head.completed:
             at = head.positions.get("incoming", {})
-            if all(at.get(split, 0) >= end for split, end in ends.items()):
+            if all(as_offset(at.get(split, 0)) >= end for split, end in ends.items()):
                 return
         if time.monotonic() > deadline:
             message = f"it has not caught up within {_CAUGHT_UP_S:g} s: see {place.folder}"

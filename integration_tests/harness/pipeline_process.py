@@ -52,12 +52,13 @@ class PipelineProcess:
         faults: Faults,
         environment: Mapping[str, str],
         program: Sequence[str] = ("-c", _EOS),
+        python: Path | str = sys.executable,
     ) -> None:
         self.faults = faults
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [sys.executable, *program, *arguments],
+                [str(python), *program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -43,7 +43,7 @@ class Skipping:
     def surplus(self, checkpoint_id: int, skipped: Skipped, ranges: Ranges) -> BadRecordError | None:
         """Why the checkpoint must not be decided: a source has left out too many. Tells of them otherwise."""
         for name, count in skipped.items():
-            records = sum(each.end - each.start for each in ranges.get(name, ()))
+            records = sum(each.records or 0 for each in ranges.get(name, ()))
             share = f"{count:,} of {records:,} records of source {name}"
             if count > self.allowed(records):
                 message = f"checkpoint {checkpoint_id} would leave out {share}: more than checkpoint.max_skipped "

@@ -11,9 +11,11 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.cli.output import out
+from spark_jobs.cli.quantities import count, position
 from spark_jobs.operations.new_start import SplitStart
 from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue
+from twophase.positions import total
 
 To = Annotated[
     str | None,
@@ -29,9 +31,10 @@ To = Annotated[
 
 def consequence(pipeline: str, head: HeadValue | None, splits: Sequence[SplitStart]) -> str:
     """The sum of it in one sentence, and what it does not count."""
-    again, never = sum(each.written_again for each in splits), sum(each.never_written for each in splits)
+    again = count(total(each.written_again for each in splits))
+    never = count(total(each.never_written for each in splits))
     state = f"has completed checkpoint {head.completed}" if head is not None else "never ran here"
-    effect = f"{again:,} records will be written twice, and {never:,} that are there will never be written"
+    effect = f"{again} records will be written twice, and {never} that are there will never be written"
     unknown = "" if head is not None and head.completed >= 0 else "; rows of earlier incarnations are not counted"
     return f"Pipeline {pipeline!r} {state}. With this start {effect}{unknown}."
 
@@ -55,9 +58,10 @@ def table(splits: Sequence[SplitStart]) -> Table:
     for heading in ("split", "was at", "begins at", "ends at", "written twice", "never written"):
         shown.add_column(heading, justify="left" if heading == "split" else "right", overflow="fold")
     for each in splits:
-        was_at = "not read" if each.was_at is None else f"{each.was_at:,}"
-        numbers = (each.start, each.end, each.written_again, each.never_written)
-        shown.add_row(out.text(f"{each.source}: {each.split}"), was_at, *(f"{number:,}" for number in numbers))
+        was_at = "not read" if each.was_at is None else position(each.was_at)
+        places = (position(each.start), position(each.end))
+        numbers = (count(each.written_again), count(each.never_written))
+        shown.add_row(*map(out.text, (f"{each.source}: {each.split}", was_at, *places, *numbers)))
     return shown
 
 

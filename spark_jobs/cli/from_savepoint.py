@@ -11,6 +11,7 @@ from rich.text import Text
 from connectors.spec import Spec
 from connectors.sql.entry import UPSERT
 from spark_jobs.cli.output import out
+from spark_jobs.cli.quantities import count, position
 from spark_jobs.operations.from_savepoint import Beginning
 from spark_jobs.operations.repeated_records import Repeated
 
@@ -57,6 +58,6 @@ def _table(repeated: Repeated) -> Table:
     for heading in ("split", "from", "to", "written twice"):
         shown.add_column(heading, justify="left" if heading == "split" else "right", overflow="fold")
     for each in repeated.splits:
-        numbers = (f"{each.start:,}", f"{each.end:,}", f"{each.records:,}")
-        shown.add_row(out.text(f"{each.source}: {each.split}"), *numbers)
+        numbers = (position(each.start), position(each.end), count(each.records))
+        shown.add_row(*map(out.text, (f"{each.source}: {each.split}", *numbers)))
     return shown

@@ -11,11 +11,13 @@ from rich.text import Text
 
 from eos.errors import HeadFormatError
 from spark_jobs.cli.output import out
+from spark_jobs.cli.quantities import position
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.stored import Found
 from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
+from twophase.positions import Position
 
 
 def facts_of(taken: Taken) -> dict[str, object]:
@@ -69,7 +71,7 @@ def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _positions(folder: Path) -> dict[str, dict[str, int]] | None:
+def _positions(folder: Path) -> dict[str, dict[str, Position]] | None:
     """None: they cannot be read, which the damage tells."""
     try:
         head = decode_head((folder / manifests.HEAD).read_bytes())
@@ -89,7 +91,9 @@ def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
     size = f"{manifest.bytes:,} bytes in {len(manifest.files)} files, {manifest.state_bytes:,} of them state"
     yield out.text(size)
     for source, splits in (_positions(folder) or {}).items():
-        yield out.text(f"source {source} goes on at {', '.join(f'{s}={n:,}' for s, n in sorted(splits.items()))}")
+        yield out.text(
+            f"source {source} goes on at {', '.join(f'{s}={position(n)}' for s, n in sorted(splits.items()))}"
+        )
     for operator in manifest.plan.operators if manifest.plan else ():
         yield out.text(f"state of {operator.named}" + (f": {operator.state}" if operator.state else ""))
     for name, sink in manifest.plan.described.get("sinks", {}).items() if manifest.plan else ():

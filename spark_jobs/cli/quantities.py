@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime
 from typing import Final
+
+from twophase.positions import Position
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-def count(value: int) -> str:
-    """`1,203,332`."""
-    return f"{value:,}"
+def count(value: int | None) -> str:
+    """`1,203,332`, or `unknown` where a source does not count."""
+    return f"{value:,}" if value is not None else "unknown"
 
 
-def counted(value: int, what: str) -> str:
-    """`1 failure`, `2 failures`, `3 tries`."""
+def position(value: Position) -> str:
+    """An offset as `1,203,332`, any other position as JSON."""
+    return f"{value:,}" if isinstance(value, int) else json.dumps(value, ensure_ascii=False)
+
+
+def counted(value: int | None, what: str) -> str:
+    """`1 failure`, `2 failures`, `3 tries`, `unknown records`."""
     many = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
     return f"{count(value)} {what if value == 1 else many}"
 

@@ -25,6 +25,7 @@ from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import add_given_up
 from twophase.head_value import HeadValue
+from twophase.positions import distance, least, total
 from twophase.reset import Begun
 from twophase.values import StartingPoint
 
@@ -147,11 +148,14 @@ def _consequence(spec: Spec, head: HeadValue | None) -> str:
             "written twice."
         )
     starts = [source.starts_from for source in spec.sources]
-    done = sum(
-        end - head.initial[name].get(split, 0) for name, now in head.positions.items() for split, end in now.items()
+    done = total(
+        distance(head.initial[name].get(split, least(end)), end)
+        for name, now in head.positions.items()
+        for split, end in now.items()
     )
     if set(starts) == {"earliest"}:
-        effect = f"about {done:,} records that the sinks already hold will be written twice"
+        about = f"about {done:,} records" if done is not None else "all records"
+        effect = f"{about} that the sinks already hold will be written twice"
     elif set(starts) != {"latest"}:
         effect = (
             "records from there on that the sinks already hold are written twice, and earlier records are not written"

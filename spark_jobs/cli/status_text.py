@@ -9,11 +9,12 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from spark_jobs.cli.output import out
-from spark_jobs.cli.quantities import ago, count, counted, moment, seconds, short, size
+from spark_jobs.cli.quantities import ago, count, counted, moment, position, seconds, short, size
 from spark_jobs.observe.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.observe.history.summary import Distribution, Summary, missing
 from spark_jobs.observe.overview import NO_HISTORY, Overview
 from spark_jobs.observe.withheld import WithheldSplit, describe
+from twophase.positions import total
 from twophase.values import CheckpointRecord
 
 _INCIDENTS = 6  # that are shown
@@ -111,7 +112,7 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
         )
     behind = {(each.source, each.split): each for each in of.lag}
     offsets = [
-        (source, each.split, str(each.start), str(each.end), _maybe(behind.get((source, each.split))))
+        (source, each.split, position(each.start), position(each.end), _maybe(behind.get((source, each.split))))
         for source, ranges in of.ranges.items()
         for each in ranges
     ]
@@ -143,14 +144,14 @@ def _number(checkpoint_id: int) -> str:
 
 
 def _lag(of: Sequence[SplitLag], now: float) -> str:
-    most = sorted(of, key=lambda each: -each.records)[:3]
+    most = sorted(of, key=lambda each: -(each.records or 0))[:3]
     splits = ", ".join(f"{each.split} {count(each.records)}" for each in most)
     rest = f", {len(of) - len(most)} more" if len(of) > len(most) else ""
-    return f"lag {count(sum(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
+    return f"lag {count(total(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
 
 
 def _withheld(of: Sequence[WithheldSplit], now: float) -> str:
-    return f"{count(sum(each.records for each in of))} records behind: {describe(of, now)}"
+    return f"{count(total(each.records for each in of))} records behind: {describe(of, now)}"
 
 
 def _skipped(since_begun: int, of: Summary) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from spark_jobs.observe.history.model import Checkpoint, Detail, Event, SplitLag
 from spark_jobs.observe.overview import Overview
 from spark_jobs.observe.withheld import WithheldSplit
+from twophase.positions import total
 from twophase.values import CheckpointRecord
 
 
@@ -88,7 +89,7 @@ def lag_facts(of: Sequence[SplitLag]) -> dict[str, Any] | None:
     if not of:
         return None
     splits = [{**asdict(each), "records": each.records} for each in of]
-    return {"at": of[0].at, "records": sum(each.records for each in of), "splits": splits}
+    return {"at": of[0].at, "records": total(each.records for each in of), "splits": splits}
 
 
 def withheld_facts(of: Sequence[WithheldSplit]) -> dict[str, Any] | None:
@@ -97,7 +98,7 @@ def withheld_facts(of: Sequence[WithheldSplit]) -> dict[str, Any] | None:
         return None
     splits = [{**asdict(each), "records": each.records} for each in of]
     at, since = max(each.at for each in of), min(each.since for each in of)
-    return {"at": at, "since": since, "records": sum(each.records for each in of), "splits": splits}
+    return {"at": at, "since": since, "records": total(each.records for each in of), "splits": splits}
 
 
 def _ranges(of: Any) -> dict[str, list[dict[str, Any]]]:

@@ -12,6 +12,7 @@ from typing import Final
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import News, SinkAway, SinkJoined
+from twophase.positions import total
 from twophase.status import Status
 from twophase.values import CheckpointRecord, OffsetRange
 
@@ -36,12 +37,12 @@ class CheckpointReport:
     @property
     def lag(self) -> int | None:
         """Records that were there and not yet planned; None where the source does not say."""
-        return sum(each.records for each in self.splits) if self.splits is not None else None
+        return total(each.records for each in self.splits) if self.splits is not None else None
 
     @property
-    def records(self) -> int:
-        """Offsets covered, over all splits."""
-        return sum(each.end - each.start for ranges in self.record.ranges.values() for each in ranges)
+    def records(self) -> int | None:
+        """Offsets covered, over all splits. None: a source does not count."""
+        return self.record.records
 
 
 class Listener:
@@ -143,7 +144,7 @@ class LogListener(Listener):
         record = report.record
         seconds = report.durations_s
         _log.info(
-            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%d rows=%d %swriters=%d duration_s=%.3f "
+            "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%s rows=%d %swriters=%d duration_s=%.3f "
             "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
             self.pipeline,
             record.checkpoint_id,
@@ -151,7 +152,7 @@ class LogListener(Listener):
             report.epoch,
             record.scope.attempt,
             "replayed=true " if report.replayed else "",
-            report.records,
+            "?" if report.records is None else report.records,
             record.rows,
             f"skipped={sum(report.skipped.values())} " if report.skipped else "",
             sum(map(len, record.committables.values())),
@@ -169,7 +170,7 @@ def _offsets(ranges: Sequence[OffsetRange]) -> str:
     """Return those with the most offsets, in the order of the record, and how many there are besides."""
     if not ranges:
         return "none"
-    most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.end - each.start)}
+    most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.records or 0)}
     shown = ",".join(f"{each.split}[{each.start},{each.end})" for each in ranges if each.split in most)
     return f"{shown},and {len(ranges) - len(most)} more" if len(ranges) > len(most) else shown
 
@@ -197,10 +198,10 @@ class Totals:
         """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
         now = time.monotonic()
         since = now - (self.last_at_s or self.started_at_s)
-        rate = report.records / max(since, 1e-6)
+        rate = (report.records or 0) / max(since, 1e-6)
         self.records_per_s = rate if self.checkpoints == 0 else (self.records_per_s + rate) / 2
         self.last_at_s, self.last, self.waiting = now, report, report.waiting
         if not report.replayed:
             self.checkpoints += 1
-            self.records += report.records
+            self.records += report.records or 0
             self.rows += report.record.rows

@@ -97,7 +97,7 @@ class Traces(Listener):
                 "eos.checkpoint.attempt": record.scope.attempt,
                 "eos.epoch": record.scope.epoch,
                 "eos.incarnation": record.scope.incarnation,
-                "eos.records": sum(each.end - each.start for ranges in record.ranges.values() for each in ranges),
+                **({"eos.records": record.records} if record.records is not None else {}),
                 "eos.rows": sum(each.rows for each in written),
                 "eos.bytes": sum(each.bytes for each in written),
                 "eos.writers": len(written),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.api.contracts import Horizon, Source
-from twophase.values import Positions
+from twophase.positions import Position, Positions, distance, total
 
 _log = logging.getLogger("eos.runner")
 
@@ -37,16 +37,16 @@ class WithheldSplit:
 
     source: str
     split: str
-    begin: int  # first offset that cannot be read
-    end: int  # next offset after the last record that exists
+    begin: Position  # first one that cannot be read
+    end: Position  # next one after the last record that exists
     since: float  # time of the first poll with this `begin`; seconds since 1970, as the next one
     at: float  # time of the newest poll
     reason: str  # as in "waiting for an open transaction"
 
     @property
-    def records(self) -> int:
-        """Offsets between the two: with gaps (markers, aborted records) more than records."""
-        return self.end - self.begin
+    def records(self) -> int | None:
+        """Offsets between the two: with gaps (markers, aborted records) more than records. None: not known."""
+        return distance(self.begin, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,15 @@ class Poll:
     source: str
     at: float  # time of its answer
     reason: str  # of `splits`
-    splits: Mapping[str, Sequence[int]]  # of withheld records, begin and end: see WithheldSplit
-    unread: int = 0  # offsets that can be read, and that no plan before has taken
+    splits: Mapping[str, Sequence[Position]]  # of withheld records, begin and end: see WithheldSplit
+    unread: int | None = 0  # offsets that can be read, and that no plan before has taken; None: some
 
     @classmethod
     def of(cls, source: Source, horizon: Horizon, taken: Positions) -> Poll:
         """Of an answer that has just arrived. `taken`: ends of the plans before, by split."""
         splits = {split: (horizon.ends[split], end) for split, end in horizon.withheld.items()}
         begins = {**horizon.discovered.positions, **taken}
-        unread = sum(max(end - begins.get(split, end), 0) for split, end in horizon.ends.items())
+        unread = total(distance(begins.get(split, end), end) for split, end in horizon.ends.items())
         return cls(source.name, time.time(), source.withheld_by, splits, unread)
 
     def write(self, path: Path) -> None:
@@ -155,11 +155,15 @@ class Withheld:
 def describe(splits: Sequence[WithheldSplit], now: float) -> str:
     """Splits of one source in words, those with the oldest begin first."""
     oldest = sorted(splits, key=lambda each: each.since)
-    shown = ", ".join(f"{each.split} {each.records:,} offsets from {each.begin}" for each in oldest[:_SHOWN])
+    shown = ", ".join(f"{each.split} {_counted(each.records)}from {each.begin}" for each in oldest[:_SHOWN])
     more = f" and {len(oldest) - _SHOWN} more partitions" if len(oldest) > _SHOWN else ""
     since = datetime.fromtimestamp(oldest[0].since, UTC)
     waited_s = max(now - oldest[0].since, 0)
     return f"waiting for {oldest[0].reason} since {since:%Y-%m-%d %H:%M:%S} UTC ({waited_s:.0f} s): {shown}{more}"
+
+
+def _counted(records: int | None) -> str:
+    return f"{records:,} offsets " if records is not None else ""
 
 
 def _without_time(splits: Sequence[WithheldSplit]) -> list[WithheldSplit]:

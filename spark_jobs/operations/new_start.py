@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from connectors.api.contracts import Source
 from connectors.registry import build_source
-from connectors.spec import SourceEntry, Spec
+from connectors.spec import Spec
 from eos.errors import SpecError
 from spark_jobs.query.source_offset import topic_of
 from twophase.head_value import HeadValue
+from twophase.positions import Position, distance, is_before
 from twophase.values import StartingPoint
 
 Edge = Literal["earliest", "latest"]
@@ -29,11 +31,11 @@ class SplitStart:
 
     source: str
     split: str
-    was_at: int | None  # next offset of the life that ends; None: it has not read this split
-    start: int
-    end: int  # of the split now, as far as it can be read
-    written_again: int  # were read in that life, and are read again
-    never_written: int  # are there, were not read in that life, and are left out
+    was_at: Position | None  # next position of the life that ends; None: it has not read this split
+    start: Position
+    end: Position  # of the split now, as far as it can be read
+    written_again: int | None  # were read in that life, and are read again; None: some
+    never_written: int | None  # are there, were not read in that life, and are left out; None: some
 
 
 def parse(text: str) -> Wanted:
@@ -66,56 +68,65 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
     splits: list[SplitStart] = []
     named: set[str] = set()
     for entry in spec.sources:
-        first = build_source(entry.starting_at("earliest")).starting_point(_NOWHERE)
-        last = build_source(entry.starting_at("latest")).starting_point(_NOWHERE)
+        source = build_source(entry)
+        horizon = source.horizon(_NOWHERE)
+        first, last = horizon.discovered, horizon.ends
         known = _known(entry.name, first, head)
+        positions: Mapping[str, Position]
         if isinstance(wanted, str):
-            positions = dict((first if wanted == "earliest" else last).positions)
+            positions = dict(first.positions if wanted == "earliest" else last)
         else:
             named |= wanted.keys() & first.positions.keys()
-            positions = _chosen(entry, wanted, first, known)
+            positions = _chosen(source, wanted, first, known)
         begins[entry.name] = StartingPoint(positions, first.identities)
-        splits += _effects(entry.name, positions, first, last, known, head)
+        splits += _effects(entry.name, positions, first.positions, last, known, head)
     if not isinstance(wanted, str) and (unknown := sorted(wanted.keys() - named)):
         there = ", ".join(sorted(each.split for each in splits)[:10])
         raise SpecError(f"no source reads {', '.join(unknown)}", remedy=f"there are {there}")
     return begins, splits
 
 
-def _known(source: str, first: StartingPoint, head: HeadValue | None) -> dict[str, int]:
+def _known(source: str, first: StartingPoint, head: HeadValue | None) -> dict[str, Position]:
     """Positions of the life that ends, without those of a topic that was made again: they name other records."""
     if head is None:
         return {}
     ids, positions = head.identities.get(source, {}), head.positions.get(source, {})
     again = {topic for topic, identity in first.identities.items() if ids.get(topic, identity) != identity}
-    return {split: at for split, at in positions.items() if topic_of(split) not in again}
+    return {split: at for split, at in positions.items() if not {split, topic_of(split)} & again}
 
 
 def _chosen(
-    entry: SourceEntry, wanted: Mapping[str, int], first: StartingPoint, known: Mapping[str, int]
-) -> dict[str, int]:
+    source: Source, wanted: Mapping[str, int], first: StartingPoint, known: Mapping[str, Position]
+) -> dict[str, Position]:
     begun = {split: at for split, at in {**known, **wanted}.items() if split in first.positions}
-    topics = {topic_of(split) for split in begun}
-    identities = {topic: identity for topic, identity in first.identities.items() if topic in topics}
-    others = build_source(entry).starting_point(StartingPoint(begun, identities)).positions
+    named = {*begun, *map(topic_of, begun)}
+    identities = {key: identity for key, identity in first.identities.items() if key in named}
+    others = source.starting_point(StartingPoint(begun, identities)).positions
     return {split: {**others, **begun}.get(split, offset) for split, offset in first.positions.items()}
 
 
 def _effects(
     source: str,
-    positions: Mapping[str, int],
-    first: StartingPoint,
-    last: StartingPoint,
-    known: Mapping[str, int],
+    positions: Mapping[str, Position],
+    first: Mapping[str, Position],
+    last: Mapping[str, Position],
+    known: Mapping[str, Position],
     head: HeadValue | None,
 ) -> Iterator[SplitStart]:
     initial = head.initial.get(source, {}) if head is not None else {}
     for split, start in sorted(positions.items()):
-        least, end, was_at = first.positions[split], last.positions[split], known.get(split)
-        if not least <= start <= end:
+        least, end, was_at = first[split], last[split], known.get(split)
+        if type(start) is not type(end):
+            message = f"{split} cannot begin at offset {start}: its positions are not offsets"
+            raise SpecError(message, remedy="give completed, earliest or latest")
+        if is_before(start, least) or is_before(end, start):
             message = f"{split} cannot begin at offset {start}: it has [{least}, {end})"
             raise SpecError(message, remedy="give an offset that it has, earliest or latest")
         began = initial.get(split, was_at) if was_at is not None else None
-        again = max(was_at - max(start, began), 0) if was_at is not None and began is not None else 0
-        unread = max(least, was_at) if was_at is not None else least
-        yield SplitStart(source, split, was_at, start, end, again, max(start - unread, 0))
+        again = distance(_later(start, began), was_at) if was_at is not None and began is not None else 0
+        unread = _later(least, was_at) if was_at is not None else least
+        yield SplitStart(source, split, was_at, start, end, again, distance(unread, start))
+
+
+def _later(one: Position, other: Position) -> Position:
+    return other if is_before(one, other) else one

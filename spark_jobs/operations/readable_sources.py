@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from connectors.api.contracts import Source
 from eos.errors import SavepointError
+from twophase.positions import is_before
 from twophase.restore import Seed
 from twophase.values import OffsetRange, StartingPoint
 
@@ -22,10 +23,10 @@ def check_readable(sources: Sequence[Source], seed: Seed) -> None:
         there = source.horizon(StartingPoint({}, begins.identities))
         first, ends = there.discovered.positions, there.ends
         known = {split: at for split, at in positions.items() if split in ends}
-        gone = [OffsetRange(split, at, first[split]) for split, at in known.items() if at < first[split]]
+        gone = [OffsetRange(split, at, first[split]) for split, at in known.items() if is_before(at, first[split])]
         left_out = {each.split for each in source.lost(gone)}
         unreadable = [each.split for each in gone if each.split not in left_out]
-        unreadable += [split for split, at in known.items() if at > ends[split]]
+        unreadable += [split for split, at in known.items() if is_before(ends[split], at)]
         if unreadable:
             said = ", ".join(
                 f"{split} at {known[split]}, and has [{first[split]}, {ends[split]})" for split in unreadable

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twophase.head_value import HeadValue
+from twophase.positions import Position, distance, is_before, total
 from twophase.status import Status
 from twophase.values import SinkState
 
@@ -16,13 +17,13 @@ class SplitAgain:
 
     source: str
     split: str
-    start: int
-    end: int
+    start: Position
+    end: Position
 
     @property
-    def records(self) -> int:
-        """At the most."""
-        return self.end - self.start
+    def records(self) -> int | None:
+        """At the most. None: the source does not count."""
+        return distance(self.start, self.end)
 
     def __str__(self) -> str:
         return f"{self.split}[{self.start}, {self.end})"
@@ -47,15 +48,16 @@ class Repeated:
         return bool(self.splits or self.beyond) or self.other_life
 
     @property
-    def records(self) -> int:
-        """Over all splits."""
-        return sum(each.records for each in self.splits)
+    def records(self) -> int | None:
+        """Over all splits. None: a source does not count."""
+        return total(each.records for each in self.splits)
 
     def __str__(self) -> str:
         told = []
         if self.splits:
             ranges = ", ".join(map(str, self.splits))
-            told.append(f"{self.records:,} records were read after the savepoint was written: {ranges}")
+            records = f"{self.records:,} records" if self.records is not None else "records"
+            told.append(f"{records} were read after the savepoint was written: {ranges}")
         if self.beyond:
             beyond = ", ".join(f"{name} has checkpoints up to {number}" for name, number in self.beyond.items())
             told.append(f"checkpoints are in the sinks that the savepoint does not have ({beyond})")
@@ -99,8 +101,8 @@ def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> It
         for split, end in sorted(positions.items()):
             began = head.initial.get(source, {}).get(split, end)
             start = at.position(source, split)  # one that was found later begins where it was found
-            first = began if start is None else max(start, began)
-            if source in sources and end > first:
+            first = began if start is None or is_before(start, began) else start
+            if source in sources and is_before(first, end):
                 yield SplitAgain(source, split, first, end)
 
 

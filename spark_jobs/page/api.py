@@ -38,9 +38,9 @@ def application(
     answer = masking(lambda text: mask(text, secrets))
     api = FastAPI(
         title="eos",
-        summary="What exactly-once pipelines do and have done, and how they are steered.",
+        summary="State, history and control of exactly-once pipelines.",
         version=installed_version(),
-        docs_url=None,  # those pages would load scripts from elsewhere
+        docs_url=None,  # its pages would load scripts from elsewhere
         redoc_url=None,
         default_response_class=answer,
     )
@@ -63,7 +63,7 @@ def _metrics(metrics: Metrics) -> Callable[[], Response]:
 
 
 def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
-    """Every error in one form, that of `answers.Refused`."""
+    """Every error in the form of `answers.Refused`."""
 
     def refusal(status: int, message: str, remedy: str = "") -> JSONResponse:
         return answer({"error": {"message": message, "remedy": remedy}}, status_code=status)

@@ -1,4 +1,4 @@
-"""From what is known of a pipeline to what the API answers."""
+"""From what is known of a pipeline to what the API schemas."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spark_jobs.page.pipeline_view import Watched
 from spark_jobs.page.state import can_steer, newest_run, state_of
 from twophase.head_value import HeadValue
 from twophase.in_doubt import Doubt
+from twophase.positions import total
 from twophase.requests import Answer, Request
 
 _Found = TypeVar("_Found")
@@ -65,9 +66,9 @@ def overview(watched: Watched) -> schemas.Overview:
         run=schemas.Run.model_validate(run) if run is not None else None,
         totals=schemas.Totals.model_validate(totals) if totals is not None else NOTHING,
         throughput=throughput(lately, window_s),
-        lag_records=sum(each.records for each in lag) if lag else None,
+        lag_records=total(each.records for each in lag) if lag else None,
         lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
-        withheld_records=sum(each.records for each in withheld),
+        withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),

@@ -121,7 +121,7 @@ class PipelineMetrics(Listener):
 
     def polled(self, polls: Sequence[Poll]) -> None:
         self.polls = {**self.polls, **{self._mask(each.source): each for each in polls}}
-        if self.polls.keys() >= set(self.sources) and not any(each.unread for each in self.polls.values()):
+        if self.polls.keys() >= set(self.sources) and not any(each.unread != 0 for each in self.polls.values()):
             self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))
 
     def happened(self, event: Event) -> None:
@@ -164,7 +164,7 @@ class PipelineMetrics(Listener):
         if report.splits is not None:
             lag: dict[str, Counter[str]] = {}
             for each in report.splits:
-                lag.setdefault(self._mask(each.source), Counter())[self._mask(each.split)] += each.records
+                lag.setdefault(self._mask(each.source), Counter())[self._mask(each.split)] += each.records or 0
             self.lag = lag
         if not report.replayed:
             for source, count in report.skipped.items():
@@ -181,7 +181,7 @@ class PipelineMetrics(Listener):
         self.progressed_at = max(self.progressed_at, record.decided_at)
         self._completed(record.checkpoint_id, record.decided_at)
         for source, ranges in record.ranges.items():
-            covered = sum(each.end - each.start for each in ranges)
+            covered = sum(each.records or 0 for each in ranges)
             metrics.records.labels(self.pipeline, self._mask(source)).inc(covered)
         for sink, group in record.committables.items():
             rows = sum(each.rows for each in group)
@@ -217,7 +217,7 @@ class PipelineMetrics(Listener):
         seconds = dict.fromkeys(records, 0.0)
         for each in self.withheld_splits:
             labels = (self._mask(each.source),)
-            records[labels] += each.records
+            records[labels] += each.records or 0
             seconds[labels] = max(seconds.get(labels, 0.0), now - each.since)
         return dict(records), seconds
 
@@ -277,7 +277,8 @@ class _LevelCollector(Collector):
                 backlog.add_metric((pipeline, *labels), value)
             for source, poll in found.polls.items():
                 polled.add_metric((pipeline, source), poll.at)
-                unread.add_metric((pipeline, source), poll.unread)
+                if poll.unread is not None:
+                    unread.add_metric((pipeline, source), poll.unread)
             progress.add_metric((pipeline,), found.progressed_at)
             interval.add_metric((pipeline,), found.interval_s)
             for sink in found.sinks:

@@ -1,4 +1,7 @@
-"""How the ranges of a source are shared out to tasks: by their offsets alone, so that it is the same each time."""
+"""How the ranges of a source are shared out to tasks: by their offsets alone, so that it is the same each time.
+
+A range whose positions are not integers is read by one task.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ from twophase.values import OffsetRange
 
 def pieces(whole: OffsetRange, most: int | None) -> Iterator[OffsetRange]:
     """A range in pieces of about equal size, none of them larger than `most`; nothing for an empty range."""
-    count = -(-(whole.end - whole.start) // (most or sys.maxsize))
-    cuts = [whole.start + (whole.end - whole.start) * number // max(count, 1) for number in range(count + 1)]
+    start, end = whole.start, whole.end
+    if not (isinstance(start, int) and isinstance(end, int)):
+        return iter(() if whole.is_empty else (whole,))  # only its source could cut it
+    count = -(-(end - start) // (most or sys.maxsize))
+    cuts = [start + (end - start) * number // max(count, 1) for number in range(count + 1)]
     return (OffsetRange(whole.split, start, end) for start, end in pairwise(cuts))
 
 
@@ -22,11 +28,12 @@ def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: i
     offsets = 0  # of the small ones
     for each in ranges:
         cut = list(pieces(each, split_above))
-        if len(cut) != 1 or each.end - each.start >= join_below:
+        size = each.records
+        if len(cut) != 1 or size is None or size >= join_below:
             yield from ([piece] for piece in cut)
             continue
         small.append(each)
-        offsets += each.end - each.start
+        offsets += size
         if offsets >= join_below:
             yield small
             small, offsets = [], 0

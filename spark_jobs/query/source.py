@@ -20,7 +20,8 @@ from spark_jobs.query.ranges import shares
 from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.session.failures import TOKEN, carried
 from spark_jobs.session.worker import settle
-from twophase.values import OffsetRange, Positions, StartingPoint
+from twophase.positions import Positions, check_position, is_before
+from twophase.values import OffsetRange, StartingPoint
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,10 +87,10 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._check_witnesses(before, horizon.ends)
                 self._known = before.witnesses
             starts = {**horizon.discovered.positions, **known}
-            admitted = admit(starts, horizon.ends, turn.max_records)
+            admitted = admit(starts, horizon.ends, turn.max_records, self._source.limit)
             # Also those that this plan takes nothing of: asked again later, they would begin behind what is deleted.
             found = (split for split in admitted if split not in known)
-            new = {split: starts[split] for split in found if horizon.ends[split] > starts[split]}
+            new = {split: starts[split] for split in found if is_before(starts[split], horizon.ends[split])}
             ends = {**before.ends, **{split: end for split, end in admitted.items() if split in known or split in new}}
             if ends == before.ends:
                 return start  # to the letter, or Spark would run a batch of nothing
@@ -122,12 +123,15 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _ask(self, known: StartingPoint) -> Horizon:
         horizon = self._source.horizon(known)
+        for positions in (horizon.ends, horizon.withheld, horizon.discovered.positions):
+            for split, position in positions.items():
+                check_position(position, f"source {self._name}, split {split}")
         self._turns.tell(Poll.of(self._source, horizon, known.positions))
         return horizon
 
     def _not_stored(self, ends: Positions, horizon: Horizon) -> dict[str, str]:
         """Ids of the topics that a plan names, but for those that were stored before the query started."""
-        named = {topic_of(split) for split in ends}
+        named = {*ends, *map(topic_of, ends)}
         found = {topic: each for topic, each in horizon.discovered.identities.items() if topic in named}
         self._identities = {**found, **self._identities}
         return {topic: each for topic, each in self._identities.items() if topic not in self._began.identities}
@@ -172,7 +176,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def _check_not_shorter(known: Positions, ends: Positions) -> None:
     for split, offset in known.items():
-        if ends.get(split, offset) < offset:
+        if is_before(ends.get(split, offset), offset):
             message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: "
             message += "the topic was made again, or the log went back in time"
             remedy = "`eos reset --to` restarts with the current records (docs/backup.md)"

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from twophase.codec import check_readable
-from twophase.values import OffsetRange, Positions, StartingPoint
+from twophase.positions import Positions
+from twophase.values import OffsetRange, StartingPoint
 
 FORMAT: Final = 2
 """Of an offset with witnesses. Format 1 has none, and carries no number: Spark takes any other JSON for a new batch."""
@@ -36,7 +37,7 @@ class SourceOffset:
         """What the batch reads if `positions` is how far the batches before it came; without empty ranges."""
         starts = {**self.began.positions, **positions}
         ranges = (OffsetRange(split, starts[split], end) for split, end in sorted(self.ends.items()))
-        return [each for each in ranges if each.end > each.start]
+        return [each for each in ranges if not each.is_empty]
 
     def to_json(self) -> dict[str, Any]:
         """As Spark keeps it. Where nothing came, what it gave last is to be given again: any other JSON is a new batch.

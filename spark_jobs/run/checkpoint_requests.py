@@ -12,8 +12,8 @@ from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.run.starting_points import known_of
 from twophase.head_value import HeadValue
+from twophase.positions import Position, Positions, is_before, least
 from twophase.requests import Answer, Request
-from twophase.values import Positions
 
 
 @dataclass(slots=True)
@@ -109,11 +109,20 @@ def _ends(source: Source, head: HeadValue) -> Positions:
     known = known_of(head, source.name)
     horizon = source.horizon(known)
     firsts = {**horizon.discovered.positions, **known.positions}
-    return {split: end for split, end in horizon.ends.items() if end > firsts.get(split, 0)}
+    return {split: end for split, end in horizon.ends.items() if is_before(firsts.get(split, least(end)), end)}
 
 
 def _has(head: HeadValue, wanted: Mapping[str, Positions]) -> bool:
-    return all((head.position(name, split) or 0) >= end for name, ends in wanted.items() for split, end in ends.items())
+    return not any(
+        is_before(_position(head, name, split, end), end)
+        for name, ends in wanted.items()
+        for split, end in ends.items()
+    )
+
+
+def _position(head: HeadValue, source: str, split: str, end: Position) -> Position:
+    found = head.position(source, split)
+    return found if found is not None else least(end)
 
 
 def _nothing(head: HeadValue) -> Answer:

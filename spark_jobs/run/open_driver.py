@@ -22,8 +22,8 @@ from twophase.ids import INCARNATION_LENGTH
 from twophase.messages import Seen
 from twophase.news import Watcher, nobody
 from twophase.participants import Committer
+from twophase.positions import Positions
 from twophase.status import read_status
-from twophase.values import Positions
 
 _LETTERS: Final = string.ascii_lowercase + string.digits  # of an incarnation: about 100 bits
 

@@ -15,6 +15,7 @@ from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.source_offset import SourceOffset
 from twophase.head_value import HeadValue
+from twophase.positions import least
 
 _PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
 _IDLE_S: Final = 1.0
@@ -41,9 +42,10 @@ class Progress:
         if not self.ends:
             return None
         return tuple(
-            SplitLag(at, each.source, split, end, head.position(each.source, split) or 0)
+            SplitLag(at, each.source, split, end, least(end) if position is None else position)
             for each in self.ends
             for split, end in each.ends.items()
+            for position in (head.position(each.source, split),)
         )
 
 

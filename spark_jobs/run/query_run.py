@@ -171,7 +171,9 @@ class Epoch:
                 if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
                     left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
-                    self.pacing.took(report.records, report.duration_s)
+                    # Where a source does not count, rows that were written take the place of its records.
+                    records = report.records if report.records is not None else report.record.rows
+                    self.pacing.took(records, report.duration_s)
         except BaseException as error:
             foreign = isinstance(error, _SPARK_ERRORS)
             self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error

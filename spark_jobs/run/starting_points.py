@@ -9,7 +9,8 @@ from eos.errors import IdentityError
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.driver import Driver
 from twophase.head_value import HeadValue
-from twophase.values import Positions, StartingPoint
+from twophase.positions import Positions
+from twophase.values import StartingPoint
 
 
 def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> Mapping[str, StartingPoint]:

@@ -13,7 +13,7 @@ from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.run.control import pause
 from spark_jobs.run.starting_points import known_of
 from twophase.head_value import HeadValue
-from twophase.values import Positions
+from twophase.positions import Position, Positions, is_before, least
 
 _LOOK_S: Final = (0.5, 5.0)
 _LOOK_SHARE: Final = 0.1
@@ -65,7 +65,7 @@ class UntilReadable:
     def _missing(self, head: HeadValue) -> Mapping[str, Positions]:
         """Of each source the splits that are not read up to the wanted end; empty if there are none."""
         missing = {
-            name: {split: end for split, end in ends.items() if (head.position(name, split) or 0) < end}
+            name: {split: end for split, end in ends.items() if is_before(_position(head, name, split, end), end)}
             for name, ends in (self.wanted or {}).items()
         }
         return missing if any(missing.values()) else {}
@@ -75,7 +75,8 @@ class UntilReadable:
             return False
         horizon = self._ask(source, head)
         begins = {**horizon.discovered.positions, **known_of(head, source.name).positions}
-        return any(horizon.ends.get(split, 0) > begins.get(split, 0) for split in missing)
+        found = {split: horizon.ends[split] for split in missing if split in horizon.ends}
+        return any(is_before(begins.get(split, least(end)), end) for split, end in found.items())
 
     def _ask(self, source: Source, head: HeadValue) -> Horizon:
         known = known_of(head, source.name)
@@ -91,3 +92,8 @@ class UntilReadable:
         if own and is_first:
             self.listener.state(f"waiting for {own[0].reason}")
         self.withheld.warn(own, time.time())
+
+
+def _position(head: HeadValue, source: str, split: str, end: Position) -> Position:
+    found = head.position(source, split)
+    return found if found is not None else least(end)

@@ -13,6 +13,7 @@ from spark_jobs.observe.run_lock import running
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.savepoints import plan as plans
 from twophase.head_value import HeadValue
+from twophase.positions import Positions
 from twophase.status import Status
 
 
@@ -67,7 +68,7 @@ def newest(spec: Spec) -> Point:
     return Point(at, status, log.folder(head.incarnation), plan, is_running)
 
 
-def positions_at(status: Status, number: int) -> Mapping[str, Mapping[str, int]]:
+def positions_at(status: Status, number: int) -> Mapping[str, Positions]:
     """Where each split goes on after a checkpoint: before what later ones have read.
 
     Raises SavepointError if one of those has no record any more.

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connectors.admission import admit
+from connectors.admission import admit_offsets as admit
 
 _splits = st.dictionaries(st.sampled_from([f"t/{n}" for n in range(6)]), st.integers(0, 10_000), max_size=6)
 

@@ -261,7 +261,7 @@ class _Source:
             yield pa.RecordBatch.from_pylist([{"id": count}], schema=self.schema)
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-        for _ in range(offsets.end - offsets.start):
+        for _ in range(offsets.records or 0):
             yield _letters()
 
 

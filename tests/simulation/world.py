@@ -179,6 +179,7 @@ def record_of(name: str) -> CheckpointRecord:
 def ends_from(head: HeadValue) -> int:
     """The offset to which the ends of this life's checkpoints are added."""
     initial = head.initial.get(SOURCE, {}).get(SPLIT, FIRST_OFFSET)
+    assert isinstance(initial, int)
     return 0 if initial == FIRST_OFFSET else initial
 
 

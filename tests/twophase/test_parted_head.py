@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from connectors.kafka.splits import as_offset
 from eos.errors import HeadFormatError, HeadUnknownError
 from tests.twophase.test_effects import MemorySink, Setting, SilentHead
 from tests.twophase_values import INCARNATION
@@ -275,7 +276,7 @@ class Actor:
             self._swap(self.seen, replace(head, initial=initial, positions=positions))
             return
         number = head.completed + 1
-        moved = {"orders": {split: at + 1 for split, at in head.positions["orders"].items()}}
+        moved = {"orders": {split: as_offset(at) + 1 for split, at in head.positions["orders"].items()}}
         ref = RecordRef(number, str(number), "")
         self._swap(self.seen, replace(head, completed=number, positions=moved, records=(*head.records, ref)))
         head = self.seen.head

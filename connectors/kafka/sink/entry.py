@@ -131,51 +131,43 @@ class KafkaSinkEntry(Secured, SinkEntry):
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry]:
-        """See SinkEntry."""
         return KafkaDeadLetter
 
     @property
     def where(self) -> str:
-        """See Entry."""
         return f"{self.bootstrap_servers}, {self.topic or f'topics as {self.topic_column} says'}"
 
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
-        """See Entry: tasks connect where rows name their topics, and where they commit themselves."""
+        """Tasks connect where rows name their topics, and where they commit themselves."""
         return self.brokers if self.topic is None or context.at_least_once else []
 
     @property
     def target(self) -> tuple[object, ...]:
-        """See SinkEntry."""
         return self.bootstrap_servers, self.topic or self.topic_column
 
     @property
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
-        """See SinkEntry."""
         named: list[tuple[tuple[str | int, ...], str]] = [(("key", at), name) for at, name in enumerate(self.key or ())]
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
     @property
     def refuses_late(self) -> bool:
-        """See SinkEntry: a topic has no constraints."""
+        """A topic has no constraints."""
         return False
 
     @property
     def description(self) -> dict[str, str]:
-        """See Entry."""
         return {"connector": self.connector} | ({"topic": self.topic} if self.topic is not None else {})
 
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
-        """See SinkEntry."""
         from connectors.kafka.sink.sink import KafkaSink
 
         return KafkaSink(**self._arguments(context))
 
     def fingerprint(self, context: PipelineContext) -> list[tuple[str, str]]:
-        """See SinkEntry."""
         return sorted((name, str(value)) for name, value in self._arguments(context).items())
 
     def guarantee(self, context: PipelineContext) -> Guarantee:
-        """See SinkEntry."""
         markers = "a compacted topic for the markers: created at the first start, or by an administrator"
         if context.at_least_once:
             return at_least_once(context, self.name, [f"{_TOPIC} and is not compacted", markers])
@@ -192,7 +184,6 @@ class KafkaSinkEntry(Secured, SinkEntry):
         )
 
     def read_dead_letters(self) -> Sequence[DeadLetter]:
-        """See SinkEntry."""
         from connectors.kafka.dead_letters import read_dead_letters  # loads the client
 
         return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties)

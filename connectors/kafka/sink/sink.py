@@ -163,7 +163,6 @@ class KafkaDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        """See DirectWriter."""
         if self._producer is not None:
             self._producer.flush()
             self.abort()

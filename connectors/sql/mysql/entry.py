@@ -32,12 +32,10 @@ class MySqlDatabase(Database):
 
     @classmethod
     def protection(cls, host: str | None, query: Query) -> Protection:
-        """See Database."""
         return of_mysql(host, query)
 
     @classmethod
     def kind(cls) -> object:
-        """See Database."""
         from connectors.sql.mysql.kind import KIND  # loads the driver
 
         return KIND
@@ -74,19 +72,16 @@ class MySqlEntry(ServerEntry):
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry]:
-        """See SinkEntry."""
         return MySqlDeadLetter
 
     @property
     def target(self) -> tuple[object, ...]:
-        """See SinkEntry."""
         parts = urlsplit(self.url.reveal())
         database, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or self.port, database or parts.path.strip("/"), table)
 
     @property
     def protection(self) -> Protection:
-        """See Entry."""
         return of_mysql(urlsplit(self.url.reveal()).hostname, self.query)
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:

@@ -32,12 +32,10 @@ class PostgresDatabase(Database):
 
     @classmethod
     def protection(cls, host: str | None, query: Query) -> Protection:
-        """See Database."""
         return of_postgres(host, query)
 
     @classmethod
     def kind(cls) -> object:
-        """See Database."""
         from connectors.sql.postgres.kind import KIND  # loads the driver
 
         return KIND
@@ -72,19 +70,16 @@ class PostgresEntry(ServerEntry):
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry]:
-        """See SinkEntry."""
         return PostgresDeadLetter
 
     @property
     def target(self) -> tuple[object, ...]:
-        """See SinkEntry."""
         parts = urlsplit(self.url.reveal())
         schema, _, table = self.table.rpartition(".")
         return (parts.hostname or "", parts.port or self.port, parts.path.strip("/"), schema or "public", table)
 
     @property
     def protection(self) -> Protection:
-        """See Entry."""
         return of_postgres(urlsplit(self.url.reveal()).hostname, self.query)
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:

@@ -29,7 +29,6 @@ class SqliteDatabase(Database):
 
     @classmethod
     def kind(cls) -> object:
-        """See Database."""
         from connectors.sql.sqlite.kind import KIND  # loads the driver
 
         return KIND
@@ -70,31 +69,25 @@ class SqliteEntry(TableEntry):
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry]:
-        """See SinkEntry."""
         return SqliteDeadLetter
 
     @property
     def where(self) -> str:
-        """See Entry."""
         return f"{self.path}, table {self.table}"
 
     @property
     def database(self) -> object:
-        """See TableEntry."""
         return self.path.resolve()
 
     @property
     def target(self) -> tuple[object, ...]:
-        """See SinkEntry."""
         return self.path.resolve(), self.table.casefold()
 
     @property
     def is_local_file(self) -> bool:
-        """See SinkEntry."""
         return True
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
-        """See TableEntry."""
         return {**super().arguments(context), "path": self.path, "log": LogPlace(context.log_at)}
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:
@@ -103,7 +96,6 @@ class SqliteEntry(TableEntry):
         return SqliteSink(**arguments)
 
     def read_dead_letters(self) -> list[DeadLetter]:
-        """See SinkEntry."""
         from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
         return list(read_dead_letters(self.path, self.table, self.columns))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from connectors.kafka.splits import as_offset
 from integration_tests.chaos.actions.drivers import must_say, running
 from integration_tests.chaos.arena import Arena
 from integration_tests.chaos.effect import Effect
@@ -40,7 +41,9 @@ def tables_evolved(arena: Arena, _: Fault) -> Iterator[Effect]:
             head = arena.head()
             if head is None:
                 raise ChaosError("head cannot be read, although nobody writes and the disk is well")
-            column = arena.evolution.add_column(head.positions["incoming"])
+            column = arena.evolution.add_column(
+                {split: as_offset(at) for split, at in head.positions["incoming"].items()}
+            )
         arena.supervised.start()
     await_progress(arena, "a column was added to the rows")
     filled = f"SELECT 1 FROM {TABLE} WHERE {column} IS NOT NULL LIMIT 1"

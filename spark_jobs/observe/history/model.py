@@ -13,6 +13,7 @@ from typing import Final, Literal
 from eos.bounded import shorten
 from eos.errors import ConnectorError, FencedError
 from twophase.news import SinkAway, SinkJoined
+from twophase.positions import Position, distance
 from twophase.requests import Answer, Request
 from twophase.values import CheckpointRecord, OffsetRange
 
@@ -132,13 +133,13 @@ class SplitLag:
     at: float  # of the sample
     source: str
     split: str
-    end: int  # next offset that the source would have given
-    position: int  # next offset that the pipeline reads
+    end: Position  # next one that the source would have given
+    position: Position  # next one that the pipeline reads
 
     @property
-    def records(self) -> int:
-        """Offsets between the two: with gaps (markers, compaction) more than records."""
-        return max(self.end - self.position, 0)
+    def records(self) -> int | None:
+        """Offsets between the two; with gaps (markers, compaction) more than records. None: the source has no count."""
+        return distance(self.position, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ class Checkpoint:
     attempt: int  # the try that was decided; those before it were aborted
     started_at: float  # Spark handed the batch over: `plan_s` was before
     decided_at: float  # every task had acknowledged
-    records: int  # offsets covered, over all splits
+    records: int | None  # offsets covered, over all splits; None: a source does not count
     mode: Literal["exactly-once", "at-least-once"]
     sinks: tuple[SinkCommit, ...]
     session: str = ""  # of the epoch that decided it; empty: told by head later
@@ -293,7 +294,7 @@ def of_record(record: CheckpointRecord) -> Checkpoint:
         attempt=record.scope.attempt,
         started_at=record.started_at,
         decided_at=record.decided_at,
-        records=sum(each.end - each.start for ranges in record.ranges.values() for each in ranges),
+        records=record.records,
         mode="at-least-once" if record.direct else "exactly-once",
         sinks=sinks_of(record),
     )

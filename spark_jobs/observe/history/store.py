@@ -78,7 +78,8 @@ class History:
         means = ", ".join(f"AVG({column}) AS {column}" for column in PHASE_COLUMNS)
         with self._asked() as ask:
             found = ask(
-                "SELECT CAST(decided_at / ? AS INTEGER) AS number, COUNT(*) AS checkpoints, SUM(records) AS records, "
+                "SELECT CAST(decided_at / ? AS INTEGER) AS number, COUNT(*) AS checkpoints, "
+                "COALESCE(SUM(records), 0) AS records, "
                 "SUM(rows) AS rows, SUM(bytes) AS bytes, MAX(lag) AS lag, "
                 f"AVG({_DURATION}) AS duration_s, MAX({_DURATION}) AS max_duration_s, {means} "
                 "FROM checkpoint WHERE decided_at >= ? AND decided_at < ? GROUP BY number",

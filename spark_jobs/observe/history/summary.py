@@ -54,7 +54,7 @@ def summarize(checkpoints: Sequence[Checkpoint]) -> Summary:
     """In any order."""
     seconds = [dict(each.phases.items()) for each in checkpoints]
     decided = [each.decided_at for each in checkpoints]
-    skipped, records = sum(each.skipped for each in checkpoints), sum(each.records for each in checkpoints)
+    skipped, records = sum(each.skipped for each in checkpoints), sum(each.records or 0 for each in checkpoints)
     return Summary(
         checkpoints=len(checkpoints),
         first_at=min(decided, default=None),

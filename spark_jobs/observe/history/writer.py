@@ -16,6 +16,7 @@ from spark_jobs.observe.history.entries import Entry
 from spark_jobs.observe.history.model import AbortedTry, Event, Run
 from spark_jobs.observe.history.retention import Retention, prune
 from spark_jobs.observe.history.rows import packed
+from twophase.positions import total
 
 _PRUNED_EVERY: Final = 100  # checkpoints
 
@@ -127,12 +128,12 @@ class HistoryWriter:
         shares = [(seq, *astuple(each)) for each in found.sinks]
         self._connection.executemany("INSERT INTO sink VALUES (?, ?, ?, ?, ?, ?, ?, ?)", shares)
         run("INSERT INTO detail VALUES (?, ?, ?, NULL)", (seq, packed(entry.ranges), packed(entry.acknowledgements)))
-        self._count(checkpoints=1, records=found.records, rows=found.rows, bytes=found.bytes)
+        self._count(checkpoints=1, records=found.records or 0, rows=found.rows, bytes=found.bytes)
         self._since_pruned += 1
 
     def _measure(self, entry: entries.Measured) -> None:
         seq = self._seq(entry)
-        lag = sum(each.records for each in entry.lag) if entry.lag is not None else None
+        lag = total(each.records for each in entry.lag) if entry.lag is not None else None
         values = {"committed_at": entry.committed_at, "lag": lag}
         values |= dict(zip(PHASE_COLUMNS, astuple(entry.phases), strict=True))
         known = {name: value for name, value in values.items() if value is not None}

@@ -10,6 +10,11 @@ export function count(value) {
   return value === null || value === undefined ? DASH : whole.format(Math.round(value));
 }
 
+/** An offset as 12,345, any other position as JSON. */
+export function position(value) {
+  return typeof value === "number" ? whole.format(value) : JSON.stringify(value);
+}
+
 /** 12.3 k */
 export function short(value) {
   if (value === null || value === undefined) return DASH;

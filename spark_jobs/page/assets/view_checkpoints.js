@@ -141,7 +141,7 @@ function one(key, id) {
 function ranges() {
   if (!detail.ranges.length) return h("p", { class: "soft" }, "Its offsets are not kept any more.");
   const columns = [["split", "name"], ["offsets", "number"], ["records", "number"]];
-  return table("Offsets", columns, detail.ranges.map((each) => [`${each.source}: ${each.split}`, `${format.count(each.start)} – ${format.count(each.end)}`, format.count(each.end - each.start)]));
+  return table("Offsets", columns, detail.ranges.map((each) => [`${each.source}: ${each.split}`, `${format.position(each.start)} – ${format.position(each.end)}`, format.count(typeof each.end === "number" ? each.end - each.start : null)]));
 }
 
 function sinks(found) {

@@ -86,8 +86,8 @@ function withheld({ withheld: splits, withheld_records, now }) {
   const rows = splits.map((each) => [
     each.source,
     each.split,
-    format.count(each.begin),
-    format.count(each.end),
+    format.position(each.begin),
+    format.position(each.end),
     format.count(each.records),
     `${each.reason}, since ${format.span(now - each.since)}`,
   ]);
@@ -104,8 +104,8 @@ function lag({ lag: splits }) {
   const rows = splits.map((each) => [
     each.source,
     each.split,
-    format.count(each.position),
-    format.count(each.end),
+    format.position(each.position),
+    format.position(each.end),
     h("span", null, format.count(each.records), h("div", { class: "meter" }, h("i", { style: { width: `${(each.records / largest) * 100}%` } }))),
   ]);
   const columns = [["source", "name wide"], ["split", "name"], ["next offset", "number wide"], ["end", "number wide"], ["lag", "number"]];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from spark_jobs.page.schemas.base import Answer
 
@@ -46,7 +46,7 @@ class Checkpoint(Answer):
     is_committed: bool  # every sink shows it
     committed_at: float | None  # null, too, where nobody was there to see it
     duration_s: float | None
-    records: int  # offsets covered
+    records: int | None  # offsets covered; None: a source does not count
     rows: int  # over all sinks, as the next two
     bytes: int
     writers: int
@@ -70,9 +70,9 @@ class SplitLag(Answer):
     at: float
     source: str
     split: str
-    position: int  # next offset that the pipeline reads
-    end: int  # next offset that the source would have given
-    records: int  # between the two
+    position: Any  # next one that the pipeline reads: an integer, a text, or a list of positions
+    end: Any  # next one that the source would have given
+    records: int | None  # between the two; None: the source does not count
 
 
 class WithheldSplit(Answer):
@@ -82,9 +82,9 @@ class WithheldSplit(Answer):
     since: float  # of the first sample with the same `begin`
     source: str
     split: str
-    begin: int  # first offset that cannot be read
-    end: int  # next offset after the last record that exists
-    records: int  # between the two
+    begin: Any  # first position that cannot be read
+    end: Any  # next position after the last record that exists
+    records: int | None  # between the two; None: the source does not count
     reason: str  # as in "waiting for an open transaction"
 
 
@@ -115,12 +115,12 @@ class AbortedTry(Answer):
 
 
 class Range(Answer):
-    """Offsets of a split, end excluded."""
+    """Positions of a split, end excluded."""
 
     source: str
     split: str
-    start: int
-    end: int
+    start: Any
+    end: Any
 
 
 class Detail(Answer):

@@ -96,7 +96,7 @@ class Overview(Answer):
     throughput: Throughput
     lag_records: int | None
     lag: list[SplitLag]
-    withheld_records: int
+    withheld_records: int | None
     withheld: list[WithheldSplit]
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere

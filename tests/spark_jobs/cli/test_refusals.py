@@ -193,7 +193,7 @@ def test_what_is_decided_and_not_committed_is_not_deleted(
 
 def test_a_place_for_a_savepoint_without_one_is_refused(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["stop", str(spec), "backup"]) == 2
-    assert "what is backup for?" in capsys.readouterr().err
+    assert "backup needs --savepoint" in capsys.readouterr().err
 
 
 def test_a_pipeline_that_is_seen_to_run_and_does_not_answer_is_not_deleted(
@@ -278,7 +278,10 @@ def test_transactions_are_judged_by_what_was_decided_until_they_were_listed(
     ids = [each["id"] for each in told if each["then"] == "commit"]
     undecided = [each["id"] for each in told if each["then"] == "roll back"]
     assert TransactionId.parse(ids[0]) is not None
-    for command, wrong, why in (("rollback", ids, "it is decided"), ("commit", undecided, "it is not part of any")):
+    for command, wrong, why in (
+        ("rollback", ids, "its checkpoint is decided"),
+        ("commit", undecided, "it belongs to no checkpoint"),
+    ):
         facts = facts_of(capsys, 1, "transactions", command, str(spec), *wrong)
         assert why in facts["error"]["message"]
         assert facts_of(capsys, 2, "transactions", command, str(spec), "--force")["error"]["message"] == (

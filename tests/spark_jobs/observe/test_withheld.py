@@ -129,7 +129,7 @@ class _Told(Listener):
         self.states.append(text)
 
     def withheld(self, splits: Sequence[WithheldSplit]) -> None:
-        self.records.append(sum(each.records for each in splits))
+        self.records.append(sum(each.records or 0 for each in splits))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from connectors.api.contracts import Horizon
 from connectors.kafka.entry import KafkaEntry
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
@@ -38,11 +39,15 @@ class Kafka:
     """The topic `t` with three partitions."""
 
     def __init__(self, entry: KafkaEntry) -> None:
-        self.positions = {"earliest": FIRST, "latest": LAST}[str(entry.starting_offsets)]
+        assert entry.starting_offsets == "latest"
+
+    def horizon(self, known: StartingPoint) -> Horizon:
+        assert known == StartingPoint()
+        return Horizon(LAST, StartingPoint(FIRST, {"t": "one"}))
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
         begun = {split.partition("/")[0] for split in known.positions}
-        new = {split: at for split, at in self.positions.items() if split.partition("/")[0] not in begun}
+        new = {split: at for split, at in LAST.items() if split.partition("/")[0] not in begun}
         return StartingPoint(new, {"t": "one"})
 
 

@@ -17,6 +17,7 @@ from spark_jobs.query.pacing.turns import ALL_THERE, AlwaysDue, Turn
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
+from twophase.positions import distance, total
 from twophase.values import OffsetRange, StartingPoint
 
 
@@ -53,6 +54,9 @@ class _Source:
         topics = {split.partition("/")[0] for split in self.ends}
         ids = {topic: f"id of {topic}" for topic in topics if topic not in known.identities}
         return Horizon(self.ends, StartingPoint(new, ids), self.withheld)
+
+    def limit(self, offsets: OffsetRange, max_records: int) -> int:
+        raise AssertionError("integers are cut by their distance")
 
 
 class _Turns(AlwaysDue):
@@ -261,7 +265,7 @@ def test_a_new_split_begins_with_the_plan_that_finds_it_though_that_takes_nothin
         assert planned["ends"]["t/11"] == 2
         ranges = _ranges(reader, start, planned)
         assert "t/11" not in {each.split for each in ranges}
-        assert sum(each.end - each.start for each in ranges) == 10
+        assert total(distance(each.start, each.end) for each in ranges) == 10
         assert SourceOffset.from_json(planned).began.positions == found
         start, source.first = planned, {"t/11": 4}
     reader = SourceReader(cast(Any, source), began, ALL_THERE, TOKEN)

@@ -1,0 +1,123 @@
+"""The full source that the framework builds from a `SplitSource`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import pyarrow as pa
+
+from connectors.api.contracts import Finding, Horizon
+from connectors.sources.split_source import SplitSource
+from eos.errors import HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
+from twophase.positions import Position, Positions
+from twophase.values import OffsetRange, StartingPoint
+
+_REMEDY = "restore the input as it was; or begin anew with what there is now by `eos reset --to earliest`"
+
+
+@dataclass(frozen=True)
+class BuiltSource:
+    """A source (`connectors.api.contracts.Source`) over a `SplitSource`.
+
+    A bad record is an error here: `SplitSource.read` raises BadRecordError, and the pipeline stops.
+    """
+
+    name: str
+    source: SplitSource
+    chosen: tuple[str, ...] | None = None  # columns of the schema, in its order; None: all
+    split_above: int | None = None
+    join_below: int = 1_000
+    withheld_by: ClassVar[str] = ""
+    withheld_remedy: ClassVar[str] = ""
+    puts_aside: ClassVar[bool] = False
+    leaves_out: ClassVar[bool] = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        whole = self.source.schema
+        return whole if self.chosen is None else pa.schema([field for field in whole if field.name in self.chosen])
+
+    def select(self, columns: Sequence[str]) -> BuiltSource:
+        missing = set(columns) - set(self.schema.names)
+        if missing:
+            raise SpecError(f"source {self.name}: no such column: {', '.join(sorted(missing))}")
+        return replace(self, chosen=tuple(name for name in self.schema.names if name in columns))
+
+    def starting_point(self, known: StartingPoint) -> StartingPoint:
+        """See Source. Every split begins at its first record."""
+        first = self.source.splits()
+        return StartingPoint({split: at for split, at in first.items() if split not in known.positions})
+
+    def horizon(self, known: StartingPoint) -> Horizon:
+        """See Source. Raises OffsetOutOfRangeError if a split that is known is not there any more."""
+        first = self.source.splits()
+        if gone := sorted(known.positions.keys() - first.keys()):
+            message = f"source {self.name}: {', '.join(gone)} is gone, and the pipeline has begun to read it"
+            raise OffsetOutOfRangeError(message, remedy=_REMEDY)
+        starts = {**first, **known.positions}
+        ends = {split: self.source.end(split, start) for split, start in starts.items()}
+        return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
+
+    def limit(self, offsets: OffsetRange, max_records: int) -> Position:
+        return self.source.limit(offsets.split, offsets.start, offsets.end, max_records)
+
+    def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+        """See Source. A stored witness has the position that it is of: the next plan compares it there."""
+        found = ((each, self.source.witness(each.split, each.end)) for each in ranges)
+        return {each.split: json.dumps([each.end, witness]) for each, witness in found if witness is not None}
+
+    def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
+        for split, stored in witnesses.items():
+            position, before = _parsed(split, stored)
+            if self.source.witness(split, position) != before:
+                message = (
+                    f"source {self.name}: the records of {split} before {position!r} are not those that were read: "
+                    "they were replaced, or removed, or others were put between them"
+                )
+                raise OffsetOutOfRangeError(message, remedy=_REMEDY)
+
+    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """See Source. Loss is an error."""
+        return []
+
+    def read(
+        self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
+    ) -> Iterator[pa.RecordBatch]:
+        """See Source. Raises SourceError for a batch of another schema than the source declares."""
+        whole, names = self.source.schema, self.schema.names
+        for each in ranges:
+            if each.is_empty:
+                continue
+            for batch in self.source.read(each.split, each.start, each.end):
+                if not batch.schema.equals(whole):
+                    message = f"source {self.name}: a batch of {each.split} does not have the schema of the source"
+                    raise SourceError(message, remedy="correct the source: `read` yields batches of `schema`")
+                if batch.num_rows:
+                    yield batch.select(names) if self.chosen is not None else batch
+
+    def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """See Source. There are none: `read` raises for them."""
+        yield from ()
+
+    def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """See Source. A dead letter of this source keeps the row."""
+        yield from ()
+
+    def commit_back(self, positions: Positions) -> None:
+        """See Source. The service is not told."""
+
+    def check(self) -> Sequence[Finding]:
+        return [replace(each, check=f"{self.name}: {each.check}") for each in self.source.check()]
+
+
+def _parsed(split: str, stored: str) -> tuple[Position, str]:
+    try:
+        position, witness = json.loads(stored)
+    except (ValueError, TypeError) as error:
+        message = f"the witness of {split} in Spark's plan is damaged: {stored!r}"
+        remedy = "restore the checkpoint location from a backup, or `eos reset --to`"
+        raise HeadFormatError(message, remedy=remedy) from error
+    return position, witness

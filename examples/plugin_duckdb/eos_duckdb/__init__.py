@@ -1,0 +1,1 @@
+"""A DuckDB sink for eos-spark: exactly once, one atomic step for each checkpoint."""

@@ -1,0 +1,131 @@
+"""The suite of eos for sources, and what is special about files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from eos_files_source.source import FilesSource
+
+from connectors.testing.sources import Damage, SourceCompliance
+from eos.errors import BadRecordError
+
+COLUMNS = pa.schema([("n", pa.int64()), ("text", pa.string())])
+
+
+def source(folder: Path) -> FilesSource:
+    return FilesSource(str(folder), COLUMNS)
+
+
+def write_json(path: Path, numbers: range) -> None:
+    path.write_text("".join(json.dumps({"n": n, "text": f"é {n}"}, ensure_ascii=False) + "\n" for n in numbers))
+
+
+def write_parquet(path: Path, numbers: range) -> None:
+    rows = pa.table([pa.array(numbers, pa.int64()), pa.array(map(str, numbers), pa.string())], schema=COLUMNS)
+    pyarrow.parquet.write_table(rows, path, row_group_size=70)
+
+
+class FilesCompliance(SourceCompliance):
+    """Each `append` is one more file."""
+
+    def make_source(self, folder: Path) -> FilesSource:
+        return source(folder)
+
+    def append(self, folder: Path, numbers: range) -> None:
+        raise NotImplementedError
+
+    def damages(self) -> Mapping[str, Damage]:
+        def first(folder: Path) -> Path:
+            return min(path for path in folder.iterdir())
+
+        def replaced(folder: Path) -> None:
+            path = first(folder)
+            content = path.read_bytes()
+            path.unlink()
+            path.write_bytes(content[:-1] + b" ")
+
+        def grown(folder: Path) -> None:
+            with first(folder).open("ab") as file:
+                file.write(b"\n")
+
+        def removed(folder: Path) -> None:
+            first(folder).unlink()
+
+        def put_between(folder: Path) -> None:
+            write_json(folder / "00000-late.jsonl", range(3))
+
+        return {"replaced": replaced, "grown": grown, "removed": removed, "put between": put_between}
+
+
+class TestJsonLines(FilesCompliance):
+    """JSON Lines files."""
+
+    def append(self, folder: Path, numbers: range) -> None:
+        write_json(folder / f"{numbers.start:09d}.jsonl", numbers)
+
+
+class TestParquet(FilesCompliance):
+    """Parquet files of several row groups."""
+
+    def append(self, folder: Path, numbers: range) -> None:
+        write_parquet(folder / f"{numbers.start:09d}.parquet", numbers)
+
+
+class TestBoth(FilesCompliance):
+    """Files of both kinds in one folder, in the order of their names."""
+
+    def append(self, folder: Path, numbers: range) -> None:
+        half = numbers.start + len(numbers) // 2
+        write_json(folder / f"{numbers.start:09d}.jsonl", range(numbers.start, half))
+        write_parquet(folder / f"{half:09d}.parquet", range(half, numbers.stop))
+
+
+def test_a_file_that_was_replaced_after_the_plan_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_json(path, range(10))
+    files = source(tmp_path)
+    ((split, start),) = files.splits().items()
+    end = files.end(split, start)
+    path.unlink()
+    write_json(path, range(10, 20))
+    with pytest.raises(Exception, match="are not those that were planned"):
+        list(files.read(split, start, end))
+
+
+def test_other_files_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").touch()
+    (tmp_path / "a.jsonl.tmp").write_text("{")
+    files = source(tmp_path)
+    ((split, start),) = files.splits().items()
+    assert files.end(split, start) == start
+
+
+def test_the_metadata_say_where_a_record_begins(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.jsonl", range(3))
+    write_parquet(tmp_path / "b.parquet", range(3, 6))
+    files = source(tmp_path)
+    ((split, start),) = files.splits().items()
+    rows = [row for batch in files.read(split, start, files.end(split, start)) for row in batch.to_pylist()]
+    assert [(row["_file"], row["n"]) for row in rows] == [
+        ("a.jsonl", 0),
+        ("a.jsonl", 1),
+        ("a.jsonl", 2),
+        *(("b.parquet", n) for n in (3, 4, 5)),
+    ]
+    lines = (tmp_path / "a.jsonl").read_bytes()
+    assert [json.loads(lines[row["_at"] :].splitlines()[0])["n"] for row in rows[:3]] == [0, 1, 2]
+    assert [row["_at"] for row in rows[3:]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("line", ['{"n": "x"}', "{", '{"n": 1} {"n": 2}'])
+def test_a_line_that_does_not_decode_stops_the_pipeline(tmp_path: Path, line: str) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"n": 1}}\n{line}\n')
+    files = source(tmp_path)
+    ((split, start),) = files.splits().items()
+    with pytest.raises(BadRecordError, match=r"a\.jsonl"):
+        list(files.read(split, start, files.end(split, start)))

@@ -1,0 +1,1 @@
+"""Complete small stores: the examples of docs/plugins.md."""
