@@ -1,4 +1,4 @@
-"""The driver's end: follows the checkpoints of one query, and writes down what is due."""
+"""The driver's end: follows the checkpoints of one query, decides when the next one is due, and writes that down."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from connectors.spec.settings import CheckpointSettings
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pace import Pace
-from spark_jobs.query.pacing.schedule import Schedule
 from spark_jobs.query.pacing.turns import PacedTurns, Turns, read_polls
 from spark_jobs.session.locked_dirs import temporary
 from twophase.local_shelf import naming
@@ -102,3 +101,36 @@ def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up
         with naming(runs):
             folder = held.enter_context(temporary(runs))
         yield Pacing(schedule, admission, folder / "pace.json")
+
+
+@dataclass(slots=True)
+class Schedule:
+    """When the next checkpoint of a query is due: by `interval` and `min_pause`, or at once on request.
+
+    Pure: the clock is given. All times are of one monotonic clock, in seconds.
+    """
+
+    interval_s: float  # from one begin to the next
+    min_pause_s: float  # from an end to the next begin
+    due_s: float = float("-inf")  # the first one begins at once
+    _is_asked: bool = False  # for one that has not begun
+
+    def began(self, now_s: float) -> None:
+        """A checkpoint has begun.
+
+        The beat is kept where the begin was a little late, as planning makes each one; where there was nothing to read
+        for longer, or a checkpoint took longer, it begins anew.
+        """
+        self._is_asked = False
+        is_on_beat = now_s - self.due_s < self.interval_s
+        self.due_s = (self.due_s if is_on_beat else now_s) + self.interval_s
+
+    def ended(self, now_s: float) -> None:
+        """It has ended, well or not."""
+        if not self._is_asked:
+            self.due_s = max(self.due_s, now_s + self.min_pause_s)
+
+    def ask(self, now_s: float) -> None:
+        """The next one is due now, or as soon as the one under way has ended, whatever the settings say."""
+        self._is_asked = True
+        self.due_s = min(self.due_s, now_s)
