@@ -22,11 +22,10 @@ from eos.errors import SparkUnavailableError
 from spark_jobs.session import worker_daemon
 from spark_jobs.session.class_archive import archive_options
 from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
-from spark_jobs.session.local_dir import local_settings
 from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.session.private_settings import file_option, private_file, settings_text
 from spark_jobs.session.protection import gaps_of, local_protection, require
-from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, redaction
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, local_settings, redaction
 from spark_jobs.session.shipping import pack
 from spark_jobs.session.spark_home import spark_home
 from spark_jobs.session.stderr_log import StderrLog
