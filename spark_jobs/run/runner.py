@@ -23,8 +23,7 @@ from spark_jobs.observe.report import Listener, Listeners
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.admission import Admission
-from spark_jobs.query.pacing.pacing import Pacing, paced
-from spark_jobs.query.pacing.remembered import admission_of
+from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import OnDemand
 from spark_jobs.run.control import StopControl, pause
