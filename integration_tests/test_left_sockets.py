@@ -16,7 +16,7 @@ _SCRIPT = f"""
 import json, os
 from pyspark.sql import SparkSession
 from spark_jobs.session import left_sockets
-from spark_jobs.session.local_dir import local_settings
+from spark_jobs.session.settings import local_settings
 
 settings = local_settings("local[1]", os.environ)
 spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()

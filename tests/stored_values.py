@@ -25,7 +25,7 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import Presence, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from spark_jobs.query.pacing.admission import AdaptiveAdmission
-from spark_jobs.query.pacing.remembered import RememberedAdmission
+from spark_jobs.query.pacing.pacing import RememberedAdmission
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.known_sinks import KnownSink
 from spark_jobs.savepoints import plan as plans

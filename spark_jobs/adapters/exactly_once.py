@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, SpecError
-from spark_jobs.adapters.job_protection import session_gaps
 from spark_jobs.adapters.sink_spec import load_sink_spec, masked
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.branches import Flow, branches_of
@@ -27,7 +26,7 @@ from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
-from spark_jobs.session.protection import require
+from spark_jobs.session.protection import require, session_gaps
 from spark_jobs.session.shipping import ship
 
 

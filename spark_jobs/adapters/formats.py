@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from spark_jobs.adapters.eos_format import eos_sink
-from spark_jobs.adapters.job_protection import session_gaps
 from spark_jobs.adapters.kafka_format import EosKafka
+from spark_jobs.session.protection import session_gaps
 from spark_jobs.session.shipping import ship
 
 _log: Final = logging.getLogger("eos.spark")

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import pickle
 import secrets
-from collections.abc import Iterator, Sequence, Set
+import time
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,22 +27,26 @@ from connectors.api.contracts import Sink
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, FencedError, PrepareError, SpecError
-from spark_jobs.adapters.done_batch import DoneBatch
 from spark_jobs.adapters.sink_spec import digest_of, masked
+from spark_jobs.batch.acks import by_sink
+from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import Share, write_and_prepare
 from spark_jobs.observe.head_reader import read_seen
+from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
-from twophase.codec import encode_committable
+from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
+from twophase.messages import Acknowledged, Failed
 from twophase.ownership import Held
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 _OTHER_WAY: Final = "foreachBatch(ExactlyOnce(spec))"
 _BATCH: Final = "streaming.sql.batchId"
@@ -205,3 +210,29 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 def _sinks(spec: Spec) -> list[Sink]:
     return [build_sink(spec, entry) for entry in spec.sinks]
+
+
+@dataclass(slots=True)
+class DoneBatch:
+    """A batch whose job Spark has run already: what its tasks have acknowledged, or why it has failed.
+
+    Implements twophase.effects.Batch, without state.
+    """
+
+    checkpoint_id: int
+    outcome: Sequence[bytes] | PrepareError  # encoded committables
+    sinks: Sequence[str]  # their names
+    skipped: Mapping[str, int] = field(default_factory=dict)  # nothing is known of the sources
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
+    ranges: Ranges = field(default_factory=dict)  # the sources are Spark's own
+    ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
+
+    def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
+        """See twophase.effects.Batch. What tasks have done by now is done: they have prepared."""
+        assert not direct
+        if isinstance(self.outcome, PrepareError):
+            return Failed(self.outcome)
+        return Acknowledged(by_sink(self.sinks, map(decode_committable, self.outcome)), time.time())
+
+    def discard(self, digest_methods: Sequence[int]) -> None:
+        """Nothing has a state to bring along."""

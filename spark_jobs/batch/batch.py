@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -20,7 +21,6 @@ from spark_jobs.batch.attempts import Tries
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import DeadLetters, Ranges
-from spark_jobs.batch.deadline import ended_after
 from spark_jobs.batch.rewriting import Lost, WritersAgain, kept
 from spark_jobs.batch.sifting_period import SiftingPeriod
 from spark_jobs.batch.skipping import Skipped, Skipping
@@ -225,3 +225,24 @@ class SparkBatch:
 def _tasks(written: Sequence[Committable]) -> int:
     """How many tasks have written them."""
     return max((each.transaction.task for each in written), default=-1) + 1
+
+
+@contextmanager
+def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1.0) -> Iterator[None]:
+    """Cancel what runs in this block after that time, and again until the block is left (R8).
+
+    Between two stages of a job there may be nothing to cancel.
+    """
+    left = threading.Event()
+
+    def watch() -> None:
+        wait_s = timeout_s
+        while not left.wait(wait_s):
+            cancel()
+            wait_s = again_s
+
+    threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()

@@ -16,8 +16,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.api.contracts import Source
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT, left_out
-from spark_jobs.query.ranges import shares
-from spark_jobs.query.task_numbers import numbers, numbers_in
+from spark_jobs.query.tasks import numbers, numbers_in, shares
 from twophase.values import OffsetRange
 
 if TYPE_CHECKING:  # tasks import this module, and have no use for a spec

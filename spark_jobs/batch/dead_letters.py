@@ -18,9 +18,8 @@ from spark_jobs.batch.columns import numbered, quoted
 from spark_jobs.batch.source_records import Originals
 from spark_jobs.batch.writing import Share
 from spark_jobs.query.marks import observation
-from spark_jobs.query.ranges import shares
 from spark_jobs.query.running_query import observed
-from spark_jobs.query.task_numbers import numbers, numbers_in
+from spark_jobs.query.tasks import numbers, numbers_in, shares
 from spark_jobs.session.failures import TOKEN, carried
 from twophase.values import OffsetRange
 

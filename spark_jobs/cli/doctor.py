@@ -84,7 +84,7 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
             yield f"source {name}", finding
     schemas = {entry.name: sources[entry.from_].schema for entry in spec.sinks if entry.from_ in sources}
     if _is_behind_steps(spec) and all(each.ok for each in here if each.check in {"Java", "PySpark"}):
-        from spark_jobs.cli.steps_check import check_steps  # behind a step, only Spark knows the columns
+        from spark_jobs.operations.scratch import check_steps  # behind a step, only Spark knows the columns
 
         steps, schemas = check_steps(spec, list(sources.values()), debug=out.debug)
         for finding in steps:

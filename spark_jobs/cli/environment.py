@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Final
 
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
-from spark_jobs.cli.filesystem import existing, why_not_writable
 from spark_jobs.session.master import is_local
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
@@ -106,3 +106,28 @@ def check_space(location: Path) -> Finding:
     detail = f"{free / 2**30:.1f} GiB at {folder}"
     remedy = "make room, or set checkpoint.location to another disk before the first run"
     return Finding("free space", free >= _SPACE_WISHED, detail, remedy, fatal=free < _SPACE_NEEDED)
+
+
+def existing(path: Path) -> Path:
+    """The nearest folder above, or the path itself, that exists."""
+    return next(folder for folder in (path, *path.parents) if folder.exists())
+
+
+def why_not_writable(path: Path) -> str | None:
+    """What fails when head's way of writing is tried in the folder (or where it would be made); None: nothing does.
+
+    Leaves nothing behind.
+    """
+    folder = path
+    try:
+        folder = existing(path)
+        if not folder.is_dir():
+            return f"{folder} is not a folder"
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".eos-doctor-") as scratch:
+            first = Path(scratch, "a")
+            with first.open("xb") as file:
+                os.fsync(file.fileno())
+            os.link(first, Path(scratch, "b"))
+    except OSError as error:
+        return f"{error.strerror}: {folder}"
+    return None

@@ -1,21 +1,61 @@
-"""`eos init`: writes a spec to start from."""
+"""`eos init`: writes a spec to start from, complete, valid, and with a comment where a choice is to be made."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import typer
 
+from connectors.api import plugins
+from connectors.api.entry import Entry, SinkEntry, SourceEntry
+from connectors.api.format import FormatEntry
+from connectors.api.template import Template
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
-from spark_jobs.cli.template import sink_template, source_template, text
 
 _SOURCE: Final = "The source's connector; without it the first of this project."
 _SINK: Final = "The sink's connector; without it the first of this project."
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+
+_TEXT: Final = """\
+# <name>: from <source> into <sink>, each record exactly once.
+#
+#   export <source_variable>=<source_example>
+#   export <sink_variable>=<sink_example><before>
+#   eos validate <file> && eos doctor <file> && eos run <file>
+#
+# With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
+# # yaml-language-server: $schema=./eos.schema.json
+pipeline: "<name>"  # identity: part of transaction ids, witnesses and claim rows; keep it
+
+checkpoint:
+  location: ./checkpoints/<name>  # decisions, positions and Spark's state: a local disk; keep it
+  interval: 2s  # how often rows become visible; 0s: as fast as possible
+  max_records_per_checkpoint: 500000  # bounds memory, transactions and recovery after an outage
+
+# What follows a failure that a restart can cure. Or: {strategy: fixed-delay, attempts: 10, delay: 1s}.
+restart: {strategy: exponential-delay, initial_delay: 1s, max_delay: 1min}
+
+sources:
+  - name: incoming  # the view that steps read
+<source_entry>
+
+# Spark SQL, or `python: module:function` with `from: incoming`. Columns of each record besides its own:
+# _key, _topic, _partition, _offset, _timestamp, _headers.
+transforms:
+  - name: rows
+    sql: SELECT <columns> FROM incoming
+
+sinks:
+  - name: warehouse
+    from: rows
+<sink_entry>
+"""
+
+E = TypeVar("E", bound=Entry)
 
 
 def init(
@@ -61,3 +101,62 @@ def _write(file: Path, text: str) -> None:
         raise SpecError(f"{file} exists already", remedy="give another name, or delete it") from None
     except OSError as error:
         raise SpecError(f"{file}: cannot be written: {error.strerror}", remedy="give another path") from None
+
+
+def source_template(name: str | None) -> tuple[str, Template]:
+    """Return the name and the template of a source's connector; None: the default one. Raises SpecError."""
+    return _template(plugins.SOURCES, name, SourceEntry)
+
+
+def sink_template(name: str | None) -> tuple[str, Template]:
+    """Return the name and the template of a sink's connector; None: the default one. Raises SpecError."""
+    return _template(plugins.SINKS, name, SinkEntry)
+
+
+def _template(group: str, name: str | None, base: type[E]) -> tuple[str, Template]:
+    if name is not None:
+        found = plugins.load(group, name, base).template
+        if found is None:
+            message = f"the {plugins.GROUPS[group]} {name!r} has no template for a new spec"
+            raise SpecError(message, remedy="see the documentation of its connector for an entry to begin with")
+        return name, found
+    for each, brought in plugins.installed(group).items():
+        if len(brought) == 1 and brought[0].is_built_in:
+            found = plugins.load(group, each, base).template
+            if found is not None and found.is_default:
+                return each, found
+    raise SpecError(f"no {plugins.GROUPS[group]} can be the default", remedy="name one: `eos connectors` lists them")
+
+
+def text(file: str, name: str, form: str, source: Template, sink: Template) -> str:
+    """Return the spec as text. Raises SpecError.
+
+    Args:
+        file: under which it will be stored, for the commands in its comment.
+        name: of the pipeline, its topic and its table: letters, digits, `-` and `_`.
+        form: the format of the records' values.
+        source: where the records come from.
+        sink: where the rows go.
+    """
+    chosen = plugins.load(plugins.FORMATS, form, FormatEntry)
+    values = {
+        "source_entry": source.entry.rstrip("\n"),
+        "sink_entry": sink.entry.rstrip("\n"),
+        "name": name,
+        "file": file,
+        "source": source.title,
+        "sink": sink.title,
+        "source_variable": source.variable,
+        "source_example": source.example,
+        "sink_variable": sink.variable,
+        "sink_example": sink.example,
+        "before": "".join(f"\n#   {each}" for each in (source.before, sink.before) if each),
+        "columns": source.columns or chosen.template_columns,
+        "format": chosen.template or f"{{type: {form}}}",
+        "topic": name,
+        "table": name.replace("-", "_"),
+    }
+    written = _TEXT
+    for key, value in values.items():  # the entries first: they have such marks, too
+        written = written.replace(f"<{key}>", value)
+    return written

@@ -1,20 +1,28 @@
-"""The command `eos preview`: its options, and its rows for people and for programs."""
+"""The command `eos preview`: its options, and its rows for people and for programs.
+
+Values of records come from anywhere: `cell` and `plain` make of them what a terminal and JSON can hold.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from eos.errors import SpecError
-from spark_jobs.cli.cells import cell, plain, printable
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 
 if TYPE_CHECKING:
     from spark_jobs.operations.preview import Preview
+
+_SHOWN: Final = 200  # characters of a value in a table
 
 
 def preview(
@@ -93,3 +101,31 @@ def _table(found: Preview) -> Table:
     for row in found.rows:
         table.add_row(*(cell(value) for value in row.values()))
     return table
+
+
+def cell(value: object) -> Text:
+    """A value in a table: cut, and without secrets."""
+    if value is None:
+        return Text("NULL", style="dim")
+    text = printable(value if isinstance(value, str) else str(plain(value)))
+    return out.text(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
+
+
+def printable(text: str) -> str:
+    """What would move the cursor, colour the terminal or turn the line around is shown as an escape."""
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)
+
+
+def plain(value: object) -> object:
+    """As JSON can hold it: bytes in hex, decimals, moments and numbers that JSON has not as text."""
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return str(value)
+    if isinstance(value, (Decimal, datetime, date, time, timedelta)):
+        return str(value)
+    return value

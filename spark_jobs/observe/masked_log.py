@@ -1,13 +1,19 @@
-"""Log lines without secrets, whichever thread writes them and whoever shows them: of commands and of jobs."""
+"""Log lines without secrets, whichever thread writes them and whoever shows them: of commands and of jobs.
+
+Errors quote records, and records may hold control characters: `printable` makes of them what a terminal can show.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import Final
 
+from connectors.control_characters import escapes
 from connectors.spec import mask
 from eos.bounded import shorten, shorten_middle
-from spark_jobs.observe.printable import printable
+
+_ESCAPES: Final = escapes(keep="\t\n")
+_JSON_ESCAPES: Final = {code: f"\\u{code:04x}" for code in escapes() if code >= 0x7F}  # JSON has escaped the others
 
 
 class Masking(logging.Handler):
@@ -54,3 +60,13 @@ def mask_log(secrets: frozenset[str]) -> None:
     ours = logging.getLogger("eos")
     if MASKING not in ours.handlers:
         ours.handlers.insert(0, MASKING)
+
+
+def printable(text: str) -> str:
+    r"""Return the text with each control character but tab and line feed as its escape, such as \x1b."""
+    return text.translate(_ESCAPES)
+
+
+def printable_json(text: str) -> str:
+    r"""Return the same JSON with each control character of its texts as its escape, such as \u009b."""
+    return text.translate(_JSON_ESCAPES)

@@ -21,7 +21,6 @@ from spark_jobs.observe.history import recorder
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.run_lock import check_stopped
 from spark_jobs.operations import spark_rewriting
-from spark_jobs.operations.readable_sources import check_readable
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
@@ -36,9 +35,10 @@ from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
+from twophase.positions import is_before
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_life
-from twophase.values import SinkState, SparkState, StartingPoint
+from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +215,28 @@ def _fill(folder: Path, manifest: Manifest, changes: Changes, savepoint: Path, s
         shutil.rmtree(folder, ignore_errors=True)
         message = f"Spark's folder cannot be written: {error.filename}: {error.strerror}"
         raise SavepointError(message, remedy="see that there is room at the checkpoint location") from error
+
+
+def check_readable(sources: Sequence[Source], seed: Seed) -> None:
+    """Asks each source once, and blocks for as long as that takes.
+
+    Raises SavepointError for a split whose next records are gone, unless the spec says that they may be left out; or
+    that ends before them. What `Source.horizon` raises, as for a topic that was made again.
+    """
+    for source in sources:
+        begins = seed.begins[source.name]
+        positions = {**begins.positions, **seed.positions.get(source.name, {})}
+        there = source.horizon(StartingPoint({}, begins.identities))
+        first, ends = there.discovered.positions, there.ends
+        known = {split: at for split, at in positions.items() if split in ends}
+        gone = [OffsetRange(split, at, first[split]) for split, at in known.items() if is_before(at, first[split])]
+        left_out = {each.split for each in source.lost(gone)}
+        unreadable = [each.split for each in gone if each.split not in left_out]
+        unreadable += [split for split, at in known.items() if is_before(ends[split], at)]
+        if unreadable:
+            said = ", ".join(
+                f"{split} at {known[split]}, and has [{first[split]}, {ends[split]})" for split in unreadable
+            )
+            message = f"source {source.name} goes on in {said}"
+            remedy = "the records in between are gone: begin from a newer savepoint, or without one by `eos reset --to`"
+            raise SavepointError(message, remedy=remedy)

@@ -8,8 +8,12 @@ Spark still has them. The pipeline's own checkpoint is only read.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import shutil
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -25,14 +29,17 @@ from eos.errors import (
     OffsetOutOfRangeError,
     PrepareError,
     ReplayMismatchError,
+    SavepointError,
     SpecError,
 )
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.rewriting import Lost, kept
-from spark_jobs.operations.checkpoint_copy import CheckpointBefore
 from spark_jobs.query.plan import is_deterministic, is_stateful
+from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
+from spark_jobs.savepoints.spark_files import needed, state_ids
 from spark_jobs.session.failures import translate
+from spark_jobs.session.locked_dirs import temporary
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.repair import Loss
@@ -41,6 +48,13 @@ from twophase.values import CheckpointRecord, StartingPoint
 from twophase.verify import check_digest_method
 
 _log: Final = logging.getLogger("eos.repair")
+
+_RESTART: Final = (
+    "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "
+    "offsets; `--to` sets the start of the next incarnation"
+)
+_COMMITTED: Final = 'v1\n{"nextBatchWatermarkMs":0}'
+"""What Spark writes to `commits/N`."""
 
 
 class _DoneError(Exception):
@@ -185,7 +199,58 @@ class Rerun:
         return CheckpointBefore(self.spec.checkpoint.location, record, None if stateful else plans, _RESTART)
 
 
-_RESTART: Final = (
-    "restore what the sink has lost from a backup; or go on without it by `eos reset --abandon-lost`, which names the "
-    "offsets; `--to` sets the start of the next incarnation"
-)
+@dataclass(frozen=True, slots=True)
+class CheckpointBefore:
+    """What Spark had when it planned the batch of `record`: a query over a copy of it plans that batch once more."""
+
+    location: Path  # checkpoint.location of the spec
+    record: CheckpointRecord
+    plans: Mapping[int, str] | None  # `offsets/N` by checkpoint, as head has them; None: the query keeps state
+    remedy: str  # of state that is gone
+
+    def files(self) -> list[str]:
+        """Paths in Spark's folder that the copy begins with.
+
+        Raises SpecError where Spark has deleted some, or had no state; SavepointError for what cannot be read.
+        """
+        number, folder = self.record.checkpoint_id, self._own()
+        if self.plans is not None or number == 0:
+            return ["metadata"]
+        try:
+            if not state_ids((folder / "commits" / str(number - 1)).read_text()):
+                message = f"the steps keep state, and those that made checkpoint {number} kept none"
+                raise SpecError(message, remedy="change the steps back for the repair")
+            return needed(folder, number - 1)
+        except SavepointError as error:
+            raise SavepointError(error.message, remedy=self.remedy) from error
+        except FileNotFoundError as error:
+            message = f"the state before checkpoint {number} is no longer whole: {error.filename or error} is gone"
+            raise SpecError(message, remedy=self.remedy) from error
+
+    @contextmanager
+    def copied(self) -> Iterator[Path]:
+        """The copy, for this block. Raises what `files` raises, and OSError."""
+        number = self.record.checkpoint_id
+        with _folder(self.location) as folder:
+            for path in self.files():
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(self._own() / path, folder / path)
+            for log in ("offsets", "commits"):
+                (folder / log).mkdir(exist_ok=True)
+            if self.plans is not None and number > 0:  # head keeps the record before the first that is not committed
+                (folder / "offsets" / str(number - 1)).write_text(self.plans[number - 1])
+                (folder / "commits" / str(number - 1)).write_text(_COMMITTED)
+            (folder / "offsets" / str(number)).write_text(self.record.offsets_log)
+            yield folder
+
+    def _own(self) -> Path:
+        return LocalSparkLog(self.location).folder(self.record.scope.incarnation)
+
+
+@contextmanager
+def _folder(location: Path) -> Iterator[Path]:
+    """At the checkpoint location, open to whom that is: its disk has room for state, and workers can write there."""
+    with temporary(location / "repair") as folder:
+        for each in (folder.parent, folder):
+            each.chmod(stat.S_IMODE(location.stat().st_mode))
+        yield folder

@@ -6,25 +6,29 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import JSONResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from connectors.spec import mask
 from eos.errors import ConnectorError
-from spark_jobs.page import probes, reading, steering
+from spark_jobs.page import reading, state, steering
 from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.masked import masking
 from spark_jobs.page.pipeline_view import BusyError, NobodyRunsError, Watched
+from spark_jobs.page.selection import all_of
 from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"
 
 _STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NobodyRunsError: 409, ConnectorError: 503}
 """Of the first class that an error is of."""
+
+_PROBES: Final = APIRouter()
+"""For whoever keeps the process alive, and whoever waits for it: without a token."""
 
 Metrics = Callable[[], tuple[bytes, str]]
 """In the Prometheus text format, and its content type."""
@@ -46,7 +50,7 @@ def application(
     )
     api.state.pipelines = {each.key: each for each in pipelines}
     _answer_errors(api, answer)
-    for router in (reading.router, steering.router, probes.router):
+    for router in (reading.router, steering.router, _PROBES):
         api.include_router(router)
     if metrics is not None:
         api.add_api_route("/metrics", _metrics(metrics), include_in_schema=False)
@@ -81,3 +85,24 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
     def not_possible(_request: Request, error: ConnectorError) -> JSONResponse:
         status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
         return refusal(status, error.message, error.remedy)
+
+
+@_PROBES.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
+async def healthz(request: Request) -> Response:
+    """Whether the process lives, and hears what is asked of it: if not, it is to be started anew.
+
+    Needs nothing but memory, and none of the threads that other answers may wait in: a head that is away is not cured
+    by a new process.
+    """
+    lives = [each.live for each in all_of(request).values() if each.live is not None]
+    return _told(all(live.is_steered() for live in lives))
+
+
+@_PROBES.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or does not run."}})
+def readyz(request: Request) -> Response:
+    """Whether every pipeline's query runs."""
+    return _told(all(state.is_ready(each) for each in all_of(request).values()))
+
+
+def _told(is_well: bool) -> Response:
+    return Response("ok\n" if is_well else "not ok\n", 200 if is_well else 503, media_type="text/plain")

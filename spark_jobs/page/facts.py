@@ -10,7 +10,7 @@ from connectors.spec import guarantees, promise
 from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import PHASES, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
-from spark_jobs.observe.history.shares import SinkShare, shares, waiting
+from spark_jobs.observe.history.store import SinkShare, shares, waiting
 from spark_jobs.observe.overview import NO_HISTORY
 from spark_jobs.observe.withheld import read_withheld
 from spark_jobs.page import schemas

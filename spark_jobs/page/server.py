@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import logging
 import os
@@ -10,15 +11,18 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from eos.errors import ConnectorError
-from spark_jobs.page.connection import AT_A_TIME, Connection
 
 _ENDING_S: Final = 2
+MOST: Final = 64
+AT_A_TIME: Final = 16
+"""So many more are accepted before the first of them is served; the others wait in the system's queue."""
 
 
 class PageError(ConnectorError):
@@ -90,3 +94,27 @@ def _log_as_ours() -> None:
     theirs = logging.getLogger("uvicorn")
     theirs.parent = logging.getLogger("eos.page")
     theirs.setLevel(logging.ERROR)
+
+
+class Connection(H11Protocol):
+    """One connection, of `MOST` at a time; belongs to the thread of its server.
+
+    A new one takes the place of the one that has been quiet for longest. So nobody keeps others out by holding
+    connections, a probe is always heard, and clients do not take the files that a driver must open.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._heard_at_s = self.loop.time()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > MOST:
+            mine = [each for each in self.connections if isinstance(each, Connection)]
+            quiet = min(mine, key=lambda each: each._heard_at_s)
+            self.connections.discard(quiet)
+            quiet.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        self._heard_at_s = self.loop.time()
+        super().data_received(data)

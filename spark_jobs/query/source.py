@@ -16,8 +16,8 @@ from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
 from spark_jobs.query.pacing.turns import Turns
-from spark_jobs.query.ranges import shares
 from spark_jobs.query.source_offset import SourceOffset, topic_of
+from spark_jobs.query.tasks import shares
 from spark_jobs.session.failures import TOKEN, carried
 from spark_jobs.session.worker import settle
 from twophase.positions import Positions, check_position, is_before

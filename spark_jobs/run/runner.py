@@ -23,17 +23,15 @@ from spark_jobs.observe.report import Listener, Listeners
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.admission import Admission
-from spark_jobs.query.pacing.pacing import Pacing, paced
-from spark_jobs.query.pacing.remembered import admission_of
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
+from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import OnDemand
 from spark_jobs.run.control import StopControl, pause
-from spark_jobs.run.kept_partitions import tell_kept_partitions
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import Epoch
 from spark_jobs.run.recovery import Recovered, recover
-from spark_jobs.run.request_handlers import Asked
+from spark_jobs.run.requests import Asked
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
@@ -218,3 +216,18 @@ class Runner:
         if pipeline.stateful:
             tell_kept_partitions(self.spec, log, recovered.driver.owned.incarnation)
         return pipeline
+
+
+def tell_kept_partitions(spec: Spec, log: LocalSparkLog, incarnation: str) -> None:
+    """Warn that state keeps its number of partitions, where the spec names another one.
+
+    Called at each start of a stateful pipeline. Spark takes the spec's number for all tasks but those with state.
+    """
+    state = log.state(incarnation)
+    kept, said = state.state_partitions.get(state.newest_planned), spec.spark.conf.get(STATE_PARTITIONS)
+    if kept is not None and said is not None and str(kept) != str(said):
+        _log.warning(
+            "%s: the spec has %s: %s, and the state keeps its %d partitions: "
+            "`eos rescale --state-partitions %s` divides it",
+            *(spec.pipeline, STATE_PARTITIONS, said, kept, said),
+        )

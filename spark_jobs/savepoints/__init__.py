@@ -2,6 +2,5 @@
 
 Read in this order: `plan` (what a query is made of, by the names in its spec), `manifest` (the format), `spark_files`
 (what of Spark's folder a checkpoint needs), `point` and `take`, `stored` (what there is in a folder), `changes` (what a
-spec has changed since), `repeated` (what comes twice), `readable` (what is gone), `rewriting` (Spark's folder of the
-new life) and `start`.
+spec has changed since). `spark_jobs.operations.from_savepoint` begins a pipeline from one.
 """

@@ -14,15 +14,17 @@ import platform
 import secrets
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from eos.errors import SavepointError
+from eos.errors import ConnectorError, SavepointError
 from spark_jobs.observe.run_lock import running
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Entry, Manifest
@@ -31,6 +33,7 @@ from spark_jobs.savepoints.spark_files import needed
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep, temporary
 from twophase import faults
 from twophase.codec import encode_head, encode_record
+from twophase.requests import Answer, Request
 from wal.durable import sync, sync_folders
 from wal.private import make_durable
 
@@ -165,3 +168,45 @@ def _gone(point: Point, error: OSError) -> SavepointError:
     return SavepointError(
         message, remedy="let the sinks catch up, or the pipeline complete a checkpoint, and try again"
     )
+
+
+class Savepoints:
+    """Savepoints that a running pipeline is asked for through its requests: taken beside it, one after another.
+
+    Belongs to one run. `reply`: told what became of a request, from a thread of this object's.
+    """
+
+    def __init__(self, spec: Spec, reply: Callable[[Request, Answer], None]) -> None:
+        self._spec = spec
+        self._reply = reply
+        self._thread = ThreadPoolExecutor(1, "eos-savepoint")
+
+    def begin(self, request: Request) -> None:
+        """Handler of `savepoint`; does not block. `into`: a folder on this machine."""
+        self._thread.submit(copy_context().run, self._taken, request).add_done_callback(
+            lambda taken: self._answer(request, taken)
+        )
+
+    def close(self) -> None:
+        """Blocks until what was asked for is taken and answered."""
+        self._thread.shutdown()
+
+    def _taken(self, request: Request) -> Taken:
+        into = request.arguments.get("into")
+        return take(self._spec, Path(into) if into else None)
+
+    def _answer(self, request: Request, future: Future[Taken]) -> None:
+        """Also where it ended by what nobody foresaw: who asked would wait for ever."""
+        match future.exception():
+            case None:
+                taken = future.result()
+                number = taken.manifest.checkpoint_id
+                facts = {"folder": str(taken.folder), "id": taken.manifest.id, "checkpoint_id": number}
+                self._reply(request, Answer(ok=True, message=f"savepoint of checkpoint {number}", facts=facts))
+            case ConnectorError() as error:
+                self._reply(request, Answer.refused(error))
+            case unforeseen:
+                _log.error("the savepoint that %s asked for failed", request.asked_by, exc_info=unforeseen)
+                message = f"taking it failed: {unforeseen!r}"
+                facts = {"remedy": "the log of the run says more; the pipeline goes on"}
+                self._reply(request, Answer(ok=False, message=message, facts=facts))

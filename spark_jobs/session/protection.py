@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
@@ -16,6 +16,9 @@ from connectors.spec.settings import SparkSettings
 from eos.errors import SpecError
 from spark_jobs.session.master import is_local, is_loopback
 from spark_jobs.session.properties import spark_defaults
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 _AUTHENTICATE: Final = "spark.authenticate"
 _SECRET: Final = "spark.authenticate.secret"
@@ -75,6 +78,12 @@ def gaps_of(spec: Spec, environ: Mapping[str, str]) -> list[Gap]:
     """Return the gaps of a start by `eos run`, which also takes the settings of spark-defaults.conf."""
     defaults = {} if is_local(spec.spark.master) else spark_defaults(environ)
     return list(gaps(spec.spark.master, {**defaults, **spec.spark.conf}))
+
+
+def session_gaps(session: SparkSession) -> list[Gap]:
+    """Return the missing protections of a session that runs: of a job of the user's own, which has configured it."""
+    context = session.sparkContext
+    return list(gaps(str(context.master), {**SPARKS_OWN, **dict(context.getConf().getAll())}))
 
 
 def findings(spec: Spec, environ: Mapping[str, str]) -> Iterator[Finding]:

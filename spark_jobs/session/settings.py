@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from connectors.api.masking import SECRET_NAME, is_secret_name
 from connectors.spec import Spec
+from spark_jobs.session.master import is_local
+from wal.private import PRIVATE
 
 REQUIRED: Final = {
     "spark.speculation": "false",  # R5
@@ -35,6 +42,15 @@ LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress":
 
 _KEPT: Final = 100  # batches, of Spark's own accord
 
+_REDACTED: Final = "spark.redaction.regex"
+_AS_SPARK: Final = "(?i)secret|password|token|access[.]?key"
+"""The default of Spark 4.3."""
+
+_LOCAL_DIR: Final = "spark.local.dir"
+_SOCKETS: Final = "spark.python.unix.domain.socket"
+_LONGEST: Final = 103 - len("/.01234567-0123-0123-0123-0123456789ab.sock")
+"""Bytes of a folder's path. A socket's may have 103 on macOS, 107 on Linux; a longer one cannot be opened."""
+
 
 def kept_batches(spec: Spec) -> Mapping[str, str]:
     """Spark's files reach back to before all that a sink may be behind by, for `eos repair`; at least as far as Spark's
@@ -43,11 +59,6 @@ def kept_batches(spec: Spec) -> Mapping[str, str]:
         return {}  # no row waits
     behind = max((each.max_backlog.checkpoints for each in spec.outputs if each.max_backlog), default=0)
     return {"spark.sql.streaming.minBatchesToRetain": str(behind + _KEPT)} if behind else {}
-
-
-_REDACTED: Final = "spark.redaction.regex"
-_AS_SPARK: Final = "(?i)secret|password|token|access[.]?key"
-"""The default of Spark 4.3."""
 
 
 def redaction(spec: Spec) -> dict[str, str]:
@@ -65,3 +76,35 @@ def redaction(spec: Spec) -> dict[str, str]:
 def _as_group(pattern: str) -> str:
     """With its flags for itself alone: `(?i)` in the middle would hold for all that follows."""
     return f"(?i:{pattern.removeprefix('(?i)')})" if pattern.startswith("(?i)") else f"(?:{pattern})"
+
+
+def local_settings(master: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """A folder of this user alone, where Spark keeps rows for a while, and meets its Python processes.
+
+    Of shuffles and of what does not fit into memory Spark makes folders that everybody may read; so they lie in one
+    that others cannot enter. Sockets lie there, too: who may open one may have any code run. By TCP the first bytes of
+    each task wait 40 ms, since Spark sends them in pieces and the system acknowledges the first one no earlier
+    (measured: a checkpoint of a hundred tasks took 3.5 s that way, and 1.4 s by these sockets).
+
+    For a driver on this machine; workers of a cluster have folders of their own. Raises OSError.
+    """
+    if not is_local(master):
+        return {}
+    folder = _own_folder()
+    settings = {} if environ.get("SPARK_LOCAL_DIRS") else {_LOCAL_DIR: folder}
+    if len(os.fsencode(folder)) <= _LONGEST:
+        settings |= {f"{_SOCKETS}.enabled": "true", f"{_SOCKETS}.dir": folder}
+    return settings
+
+
+def _own_folder() -> str:
+    folder = Path(tempfile.gettempdir(), f"eos-{os.geteuid()}")
+    with suppress(FileExistsError):  # whatever it is that somebody has put there
+        folder.mkdir(mode=PRIVATE)
+    return str(folder) if _is_private(folder) else tempfile.mkdtemp(prefix="eos-")
+
+
+def _is_private(folder: Path) -> bool:
+    """Anybody may have made a folder of that name before."""
+    found = folder.lstat()
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == PRIVATE

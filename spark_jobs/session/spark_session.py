@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -19,11 +22,10 @@ from eos.errors import SparkUnavailableError
 from spark_jobs.session import worker_daemon
 from spark_jobs.session.class_archive import archive_options
 from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
-from spark_jobs.session.jvm import launch
-from spark_jobs.session.local_dir import local_settings
 from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
+from spark_jobs.session.private_settings import file_option, private_file, settings_text
 from spark_jobs.session.protection import gaps_of, local_protection, require
-from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, redaction
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, local_settings, redaction
 from spark_jobs.session.shipping import pack
 from spark_jobs.session.spark_home import spark_home
 from spark_jobs.session.stderr_log import StderrLog
@@ -32,6 +34,8 @@ from spark_jobs.session.submitted import is_submitted
 _NOTHING: Final[Mapping[str, str]] = {}
 
 _log = logging.getLogger("eos.spark")
+
+_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
 
 def spark_session(
@@ -80,7 +84,7 @@ def spark_session(
     try:
         with nullcontext() if debug or runs else words.inherited():
             if not runs:
-                launch(conf)
+                _launch(conf)
             session = SparkSession.builder.config(map=dict[str, bool | float | int | str | None](conf)).getOrCreate()
             for archive in shipped:
                 session.sparkContext.addPyFile(archive)
@@ -152,3 +156,27 @@ def _project() -> list[str]:
     """Where this project is imported from: what is installed may be another version. Nothing where it is installed."""
     folder = Path(__file__).parents[2]
     return [] if folder.name in ("site-packages", "dist-packages") else [str(folder)]
+
+
+def _launch(conf: Mapping[str, str]) -> None:
+    """Start the JVM of this process, unless it runs. Blocks for a second.
+
+    PySpark would give each setting as an argument, which every user of this machine can read in `ps`. What the user has
+    in PYSPARK_SUBMIT_ARGS counts as it does for PySpark. Raises what PySpark raises, and SpecError for a properties
+    file there that cannot be read.
+    """
+    if SparkContext._gateway is not None:
+        return
+    given = os.environ.get(_ARGUMENTS)
+    content, options = settings_text(conf, shlex.split(given or "pyspark-shell"))
+    file = private_file(content)
+    os.environ[_ARGUMENTS] = shlex.join([*file_option(file), *options])
+    try:
+        gateway = launch_gateway(popen_kwargs={"pass_fds": (file.descriptor,)})  # type: ignore[no-untyped-call]
+    finally:
+        os.close(file.descriptor)  # the JVM has its own
+        if given is None:
+            del os.environ[_ARGUMENTS]
+        else:
+            os.environ[_ARGUMENTS] = given
+    SparkContext._ensure_initialized(gateway=gateway)

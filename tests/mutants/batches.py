@@ -149,7 +149,7 @@ MUTANTS: Final = (
     Mutant(
         name="a timeout ends one stage of a job and not the job",
         rule="R8",
-        path="spark_jobs/batch/deadline.py",
+        path="spark_jobs/batch/batch.py",
         before="""        while not left.wait(wait_s):
             cancel()
 """,

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _READER: Final = "connectors/kafka/reader.py"
 _BEGUN: Final = "spark_jobs/adapters/kafka_start.py"
-_QUERY_READER: Final = "spark_jobs/adapters/kafka_reader.py"
+_QUERY_READER: Final = "spark_jobs/adapters/kafka_format.py"
 _READER_TESTS: Final = "tests/connectors/kafka/test_reader.py"
 _FORMAT_TESTS: Final = "tests/spark_jobs/adapters/test_kafka_format.py"
 _BAD_RECORDS: Final = "docs/sources.md, Records that do not decode"

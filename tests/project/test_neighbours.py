@@ -149,7 +149,7 @@ _ELSEWHERE: Final = {
     "connectors/sql/sqlite/direct_writer.py:SqliteDirectWriter.write": "rows on their way to the driver",
     "connectors/testing/behaviours/storing.py:Storing.test_another_process_sees_it": "a test's own",
     "connectors/stores/direct.py:StoreDirectWriter.write": "rows on their way to the driver",
-    "spark_jobs/operations/checkpoint_copy.py:CheckpointBefore.copied": "plans and commits of Spark itself",
+    "spark_jobs/operations/repair.py:CheckpointBefore.copied": "plans and commits of Spark itself",
     "spark_jobs/cli/kept.py:facts_in": "shown",
     "spark_jobs/cli/output.py:Output.facts": "shown",
     "spark_jobs/cli/quantities.py:position": "shown",

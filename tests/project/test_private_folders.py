@@ -14,8 +14,8 @@ import pytest
 
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks
 from spark_jobs.session.java import logging_options
-from spark_jobs.session.local_dir import local_settings
 from spark_jobs.session.locked_dirs import locked
+from spark_jobs.session.settings import local_settings
 from twophase.local_head import LocalHead
 from wal.local import OsFiles
 from wal.private import make_private

@@ -32,6 +32,7 @@ NEWEST = 1000
 """How many checkpoints a summary is about, unless it is told."""
 
 _DURATION = "committed_at - started_at + COALESCE(plan_s, 0)"
+_SUMS = "sink, COUNT(*), SUM(rows), SUM(bytes), MAX(committed_at)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +157,33 @@ def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:
     for each in ask("SELECT * FROM sink WHERE seq BETWEEN ? AND ?", first, last):
         shares.setdefault(each["seq"], []).append(each)
     return tuple(replace(rows.checkpoint(each), sinks=rows.sinks(shares.get(each["seq"], []))) for each in found)
+
+
+@dataclass(frozen=True, slots=True)
+class SinkShare:
+    """Rows and durations of a sink in some checkpoints."""
+
+    sink: str
+    checkpoints: int
+    rows: int
+    bytes: int
+    committed_at: float | None  # the newest that is known
+
+
+def shares(location: Path) -> tuple[SinkShare, ...]:
+    """What each sink had of all the checkpoints that the history keeps. Raises HistoryError."""
+    return _sums(location, f"SELECT {_SUMS} FROM sink GROUP BY sink")
+
+
+def waiting(location: Path, incarnation: str, committed: int) -> tuple[SinkShare, ...]:
+    """What of it is not visible in the sink yet: of this life's checkpoints above `committed`. Raises HistoryError."""
+    statement = (
+        f"SELECT {_SUMS} FROM sink JOIN life ON life = seq >> {LIFE_BITS} "
+        f"WHERE incarnation = ? AND (seq & {(1 << LIFE_BITS) - 1}) > ? AND committed_at IS NULL GROUP BY sink"
+    )
+    return _sums(location, statement, incarnation, committed)
+
+
+def _sums(location: Path, statement: str, *values: object) -> tuple[SinkShare, ...]:
+    with connected_to_read(location / NAME) as connection:
+        return () if connection is None else tuple(SinkShare(*row) for row in connection.execute(statement, values))

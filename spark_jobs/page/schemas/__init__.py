@@ -11,28 +11,33 @@ from spark_jobs.page.schemas.checkpoints import (
     Checkpoint,
     Checkpoints,
     Detail,
+    Event,
+    Events,
     Phases,
     Range,
     SinkCommit,
     SplitLag,
     WithheldSplit,
 )
-from spark_jobs.page.schemas.failures import Event, Events
 from spark_jobs.page.schemas.figures import Chart, Distribution, Line, Metric, Series, Summary
 from spark_jobs.page.schemas.pipelines import (
     Head,
     Overview,
     PipelineName,
     Pipelines,
+    RequestState,
     Run,
     Runs,
+    Sink,
+    Sinks,
     SpecText,
     State,
+    StopWish,
     Throughput,
     Totals,
+    Transaction,
+    Transactions,
 )
-from spark_jobs.page.schemas.requests import RequestState, StopWish
-from spark_jobs.page.schemas.sinks import Sink, Sinks, Transaction, Transactions
 
 __all__ = [
     "AbortedTry",

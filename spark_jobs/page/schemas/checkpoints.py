@@ -1,4 +1,4 @@
-"""Checkpoints: a list of them, and one whole."""
+"""Checkpoints: a list of them, and one whole; and what went wrong between them."""
 
 from __future__ import annotations
 
@@ -131,3 +131,25 @@ class Detail(Answer):
     acknowledgements: list[Acknowledgement]
     aborted: list[AbortedTry]
     lag: list[SplitLag]
+
+
+class Event(Answer):
+    """Something that happened once."""
+
+    seq: int
+    at: float
+    run_id: str
+    kind: str
+    message: str
+    error: str
+    remedy: str
+    checkpoint_id: int | None
+    delay_s: float | None
+
+
+class Events(Answer):
+    """Newest first."""
+
+    events: list[Event]
+    before: int | None  # of the next, older page; None: this was the last one
+    aborted: list[AbortedTry]  # the newest, as many as `limit`, whatever `before` is

@@ -1,8 +1,13 @@
-"""A pipeline as it stands: its state, head, lag, throughput, and the processes that ran it."""
+"""A pipeline as it stands: its state, head, lag, throughput, sinks, and the processes that ran it.
+
+Also what is asked of whoever runs it, and what became of that.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from spark_jobs.page.schemas.base import Answer, Problem
 from spark_jobs.page.schemas.checkpoints import Checkpoint, SplitLag, WithheldSplit
@@ -107,3 +112,69 @@ class SpecText(Answer):
     """The spec with every default filled in, as YAML; secrets are masked."""
 
     text: str
+
+
+class Sink(Answer):
+    """One sink as the spec has it, and how it stands."""
+
+    name: str
+    connector: str
+    where: str
+    variant: str
+    is_dead_letter: bool
+    promise: str
+    visible: str  # when its rows are
+    backlog_checkpoints: int  # decided, and not yet visible there
+    backlog_rows: int
+    backlog_bytes: int
+    rows: int  # over the checkpoints that the history keeps, as the next two
+    bytes: int
+    checkpoints: int
+    committed_at: float | None  # the newest that is known
+
+
+class Sinks(Answer):
+    """In the order of the spec, dead letters last."""
+
+    sinks: list[Sink]
+
+
+class Transaction(Answer):
+    """What a sink holds prepared."""
+
+    sink: str
+    id: str
+    checkpoint_id: int | None
+    epoch: int | None
+    rows: int | None
+    decided_at: float | None
+    then: str  # what becomes of it
+    why: str
+
+
+class Transactions(Answer):
+    """As the sinks told when they were asked."""
+
+    asked_at: float
+    transactions: list[Transaction]
+
+
+class StopWish(BaseModel):
+    """How to stop."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    now: Annotated[bool, Field(description="abort the running checkpoint instead of finishing it")] = False
+
+
+class RequestState(Answer):
+    """Something that was asked of whoever runs the pipeline."""
+
+    id: str
+    kind: str
+    asked_at: float
+    asked_by: str
+    expires_at: float
+    state: Literal["waiting", "done", "refused", "expired"]
+    message: str
+    facts: dict[str, Any]

@@ -1,5 +1,5 @@
 """When a checkpoint begins, and how much it takes.
 
 Spark's trigger goes as fast as it can; a source's `latestOffset`, in Spark's planner process, waits until a checkpoint
-is due (`turns`). What is due the driver writes into a small file (`pace`), by the rules of `schedule`.
+is due (`turns`). What is due the driver (`pacing`) writes into a small file (`pace`).
 """

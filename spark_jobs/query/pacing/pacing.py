@@ -1,7 +1,9 @@
-"""The driver's end: follows the checkpoints of one query, and writes down what is due."""
+"""The driver's end: follows the checkpoints of one query, decides when the next one is due, and writes that down."""
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -12,13 +14,18 @@ from typing import Final
 
 from connectors.spec.settings import CheckpointSettings
 from spark_jobs.observe.withheld import Poll
-from spark_jobs.query.pacing.admission import Admission
+from spark_jobs.query.pacing.admission import AdaptiveAdmission, Admission, FixedAdmission
 from spark_jobs.query.pacing.pace import Pace
-from spark_jobs.query.pacing.schedule import Schedule
 from spark_jobs.query.pacing.turns import PacedTurns, Turns, read_polls
 from spark_jobs.session.locked_dirs import temporary
 from twophase.local_shelf import naming
 
+_log = logging.getLogger("eos.runner")
+
+NAME: Final = "admission.json"
+
+_TARGET_S: Final = 1.0
+"""Of a checkpoint, where `interval: 0s` names none."""
 _IDLE_S: Final = (0.1, 5.0)
 """Between two looks at sources that have nothing new: half of the interval, within these bounds."""
 
@@ -102,3 +109,84 @@ def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up
         with naming(runs):
             folder = held.enter_context(temporary(runs))
         yield Pacing(schedule, admission, folder / "pace.json")
+
+
+@dataclass(slots=True)
+class Schedule:
+    """When the next checkpoint of a query is due: by `interval` and `min_pause`, or at once on request.
+
+    Pure: the clock is given. All times are of one monotonic clock, in seconds.
+    """
+
+    interval_s: float  # from one begin to the next
+    min_pause_s: float  # from an end to the next begin
+    due_s: float = float("-inf")  # the first one begins at once
+    _is_asked: bool = False  # for one that has not begun
+
+    def began(self, now_s: float) -> None:
+        """A checkpoint has begun.
+
+        The beat is kept where the begin was a little late, as planning makes each one; where there was nothing to read
+        for longer, or a checkpoint took longer, it begins anew.
+        """
+        self._is_asked = False
+        is_on_beat = now_s - self.due_s < self.interval_s
+        self.due_s = (self.due_s if is_on_beat else now_s) + self.interval_s
+
+    def ended(self, now_s: float) -> None:
+        """It has ended, well or not."""
+        if not self._is_asked:
+            self.due_s = max(self.due_s, now_s + self.min_pause_s)
+
+    def ask(self, now_s: float) -> None:
+        """The next one is due now, or as soon as the one under way has ended, whatever the settings say."""
+        self._is_asked = True
+        self.due_s = min(self.due_s, now_s)
+
+
+@dataclass(slots=True)
+class RememberedAdmission:
+    """The adaptive number of records, kept at the checkpoint location: a start goes on with what the last run found.
+
+    Not synced, and not missed: a start without it begins small and finds it again.
+    """
+
+    adaptive: AdaptiveAdmission
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Take up what was found last."""
+        try:
+            found = json.loads(self.path.read_text())["max_records"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return
+        if isinstance(found, int) and found > 0:
+            self.adaptive.records = found
+
+    @property
+    def max_records(self) -> int | None:
+        return self.adaptive.max_records
+
+    def observe(self, records: int, duration_s: float) -> None:
+        before = self.adaptive.records
+        self.adaptive.observe(records, duration_s)
+        if self.adaptive.records == before:
+            return
+        partial = self.path.with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps({"max_records": self.adaptive.records}))
+            partial.replace(self.path)
+        except OSError as error:
+            _log.warning("%s is not kept: %s", self.path, error.strerror)
+
+
+def admission_of(settings: CheckpointSettings, *, behind: bool) -> Admission:
+    """As `max_records_per_checkpoint` says. `behind`: a sink may commit while the next checkpoint is written.
+
+    Called once a run: what is learned outlives restarts of the query.
+    """
+    most = settings.max_records_per_checkpoint
+    if most != "auto":
+        return FixedAdmission(most)
+    adaptive = AdaptiveAdmission(settings.interval_s or _TARGET_S, probes=not behind)
+    return RememberedAdmission(adaptive, settings.location / NAME)

@@ -18,8 +18,8 @@ from spark_jobs.cli.environment import (
     check_pyspark,
     check_space,
     tasks_at_once,
+    why_not_writable,
 )
-from spark_jobs.cli.filesystem import why_not_writable
 
 
 def java(folder: Path, says: str, code: int = 0) -> dict[str, str]:

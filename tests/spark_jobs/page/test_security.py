@@ -22,12 +22,11 @@ from connectors.spec import Spec
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.run_lock import present
 from spark_jobs.page.auth import MAX_BODY_BYTES
-from spark_jobs.page.connection import AT_A_TIME, MOST
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token, opened
 from spark_jobs.page.pipeline_view import Watched
-from spark_jobs.page.server import PageError
+from spark_jobs.page.server import AT_A_TIME, MOST, PageError
 from tests.page_history import RUN, SECRET, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client, client_of
 from twophase.in_doubt import Doubt

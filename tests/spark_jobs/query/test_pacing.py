@@ -18,9 +18,7 @@ from connectors.spec.settings import CheckpointSettings
 from eos.errors import HeadError
 from spark_jobs.query.pacing.admission import AdaptiveAdmission, FixedAdmission
 from spark_jobs.query.pacing.pace import Pace
-from spark_jobs.query.pacing.pacing import Pacing, paced
-from spark_jobs.query.pacing.remembered import NAME, admission_of
-from spark_jobs.query.pacing.schedule import Schedule
+from spark_jobs.query.pacing.pacing import NAME, Pacing, Schedule, admission_of, paced
 from spark_jobs.query.pacing.turns import PacedTurns
 
 

@@ -19,7 +19,7 @@ from eos.errors import HeadError, SinkUnavailableError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.history.model import Event, answered
 from spark_jobs.observe.run_lock import folder_of, present, running
-from spark_jobs.run.request_loop import Steering
+from spark_jobs.run.requests import Steering
 from twophase.requests import Answer, Channel, Request
 
 _SPEC = """

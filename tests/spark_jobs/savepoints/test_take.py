@@ -15,12 +15,11 @@ from eos.errors import SavepointError
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.run_lock import present
 from spark_jobs.run.control import StopControl
-from spark_jobs.run.request_handlers import Asked
+from spark_jobs.run.requests import Asked
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import spark_files
-from spark_jobs.savepoints.on_request import Savepoints
 from spark_jobs.savepoints.plan import describe
-from spark_jobs.savepoints.take import Taken, take
+from spark_jobs.savepoints.take import Savepoints, Taken, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
 from twophase.codec import decode_head, decode_record
@@ -170,7 +169,7 @@ def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monk
         late.wait(60)
         return take(spec, into)
 
-    monkeypatch.setattr("spark_jobs.savepoints.on_request.take", slow)
+    monkeypatch.setattr("spark_jobs.savepoints.take.take", slow)
     with open_requests(spec) as channel:
         asked = Asked(spec, [], StopControl(), channel, Listener())
 

@@ -1,6 +1,8 @@
-"""How the ranges of a source are shared out to tasks: by their offsets alone, so that it is the same each time.
+"""How work is shared out to the tasks of a job.
 
-A range whose positions are not integers is read by one task.
+The ranges of a source are divided by their offsets alone, so that it is the same each time. A range whose positions are
+not integers is read by one task. Each task has a partition, whose only row is the task's number. What the number stands
+for travels with the function.
 """
 
 from __future__ import annotations
@@ -8,6 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from twophase.values import OffsetRange
 
@@ -39,3 +44,13 @@ def shares(ranges: Iterable[OffsetRange], split_above: int | None, join_below: i
             small, offsets = [], 0
     if small:
         yield small
+
+
+def numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers from 0, each for a task of the same number. Not yet run."""
+    return spark.range(0, count, 1, max(count, 1))
+
+
+def numbers_in(batches: Iterable[pa.RecordBatch]) -> list[int]:
+    """In a task: its own number."""
+    return [number for batch in batches for number in batch.column(0).to_pylist()]

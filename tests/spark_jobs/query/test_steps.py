@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException
 
 from connectors.spec import PythonStep
 from eos.errors import SpecError
-from spark_jobs.query.python_step import call_step
+from spark_jobs.query.steps import call_step
 
 _MODULE = "walk_of_the_tests"
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from spark_jobs.cli.cells import cell, plain, printable
+from spark_jobs.cli.preview_command import cell, plain, printable
 
 
 @pytest.mark.parametrize(
