@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from connectors.api.contracts import Source
 from connectors.registry import build_source
+from connectors.sources.built import BuiltSource
 from connectors.spec import Spec
 from eos.errors import SpecError
 from spark_jobs.query.source_offset import topic_of
@@ -60,7 +61,8 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
     Splits that `wanted` does not name go on where `head` is; those that it does not know, either, begin by
     `starting_offsets`, or at their first record where the topic is known already, as in any run.
 
-    Raises SpecError for a split or an offset that there is not, SourceError if a service does not answer.
+    Raises SpecError for a split or an offset that there is not, SourceError if a service does not answer, and
+    OffsetOutOfRangeError if a small source does not list a split that was read.
     """
     if not spec.sources:
         raise SpecError("the spec names no sources", remedy="where it begins to read is said by the job that uses it")
@@ -77,6 +79,8 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
             positions = dict(first.positions if wanted == "earliest" else last)
         else:
             named |= wanted.keys() & first.positions.keys()
+            if isinstance(source, BuiltSource):  # a listing may lack a split: it would begin at its first record later
+                source.horizon(StartingPoint(known))
             positions = _chosen(source, wanted, first, known)
         begins[entry.name] = StartingPoint(positions, first.identities)
         splits += _effects(entry.name, positions, first.positions, last, known, head)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from connectors.api.contracts import Horizon
 from connectors.kafka.entry import KafkaEntry
+from connectors.sources.built import BuiltSource
+from connectors.sources.split_source import SplitSource
 from connectors.spec import Spec, load_spec
-from eos.errors import SpecError
+from eos.errors import OffsetOutOfRangeError, SpecError
 from spark_jobs.operations import new_start
 from spark_jobs.operations.new_start import parse, resolve
 from twophase.head_value import HeadValue
+from twophase.positions import Position
 from twophase.values import StartingPoint
 
 SPEC = """\
@@ -99,6 +104,32 @@ def test_a_topic_that_was_made_again_was_not_read(spec: Spec) -> None:
 def test_an_offset_that_there_is_not(spec: Spec, text: str) -> None:
     with pytest.raises(SpecError, match=r"t/0 cannot begin at offset \d+: it has \[10, 100\)"):
         resolve(spec, parse(text), HEAD)
+
+
+class Small(SplitSource):
+    """The split `t/1` is not listed at this moment."""
+
+    schema = pa.schema([("n", pa.int64())])
+
+    def splits(self) -> Mapping[str, Position]:
+        return {"t/0": 0}
+
+    def end(self, split: str, start: Position) -> Position:
+        return 100
+
+    def read(self, split: str, start: Position, end: Position) -> Iterator[pa.RecordBatch]:
+        raise AssertionError
+
+
+@pytest.mark.parametrize("text", ["completed", "t/0=70"])
+def test_a_small_source_that_does_not_list_a_split_goes_on_nowhere(
+    spec: Spec, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """Listed again, the split would begin at its first record, and its rows would be there twice."""
+    monkeypatch.setattr(new_start, "build_source", lambda entry: BuiltSource(entry.name, Small()))
+    with pytest.raises(OffsetOutOfRangeError, match="source s: t/1 is gone"):
+        resolve(spec, parse(text), HEAD)
+    assert [each.start for each in resolve(spec, parse("earliest"), HEAD)[1]] == [0], "that is what was asked for"
 
 
 def test_a_split_that_there_is_not(spec: Spec) -> None:
