@@ -68,7 +68,16 @@ class Chosen(Generic[M]):
         if self._key not in value:
             raise wrong(f"missing key '{self._key}'", at=self._key)
         model = self._model(name)
-        return model.model_validate(value, context=info.context)
+        try:
+            return model.model_validate(value, context=info.context)
+        except (ValueError, AssertionError):  # what is wrong with the entry, as pydantic tells it
+            raise
+        except (Exception, SystemExit) as error:  # a mistake of a plugin's validator, whose message may quote a secret
+            found = plugins.find(self._group, str(name))
+            if found.is_built_in:
+                raise
+            what = f"{plugins.GROUPS[self._group]} {name!r} of {found}"
+            raise wrong(f"{what} cannot check this entry: {type(error).__name__}", at=self._key) from None
 
     def _model(self, name: object) -> type[M]:
         if not isinstance(name, str):

@@ -62,6 +62,12 @@ class Plugin:
         """Whether this project brings it."""
         return self.distribution == DISTRIBUTION
 
+    @property
+    def module(self) -> str:
+        """The module that the entry point names; empty if its value is malformed."""
+        match = EntryPoint.pattern.match(self.point.value)
+        return match["module"] if match else ""
+
     def __str__(self) -> str:
         return f"{self.distribution} {self.version}"
 
@@ -77,11 +83,16 @@ def _installed(group: str, path: tuple[str, ...]) -> Mapping[str, Sequence[Plugi
     found: dict[str, dict[tuple[str, str], Plugin]] = {}
     for point in entry_points(group=group):
         dist = point.dist
-        name = dist.name if dist is not None else "an unknown distribution"
+        name = _one_line(dist.name if dist is not None else "") or "an unknown distribution"
         origin = str(dist.locate_file("")) if dist is not None else ""
-        plugin = Plugin(group, point.name, name, dist.version if dist is not None else "", origin, point)
+        plugin = Plugin(group, point.name, name, _one_line(dist.version if dist is not None else ""), origin, point)
         found.setdefault(point.name, {}).setdefault((name, point.value), plugin)
     return {name: tuple(found[name].values()) for name in sorted(found)}
+
+
+def _one_line(text: str | None) -> str:
+    """Return a text of a distribution's metadata on one line; empty where the metadata lacks it."""
+    return " ".join((text or "").split())
 
 
 def load(group: str, name: str, base: type[T]) -> type[T]:
@@ -108,6 +119,9 @@ def find(group: str, name: str) -> Plugin:
     if len(plugins) > 1:
         others = [each for each in plugins if not each.is_built_in]
         message = f"{GROUPS[group]} {name!r} is brought by {len(plugins)} distributions: {', '.join(map(str, plugins))}"
+        if not others:  # one of them only says that it is this project
+            folders = ", ".join(each.origin for each in plugins)
+            raise PluginError(message, remedy=f"remove the one that is not {DISTRIBUTION}: {folders}")
         raise PluginError(message, remedy=f"uninstall all but one, for example: pip uninstall {others[0].distribution}")
     return plugins[0]
 
@@ -133,9 +147,9 @@ def _unknown(group: str, name: str, known: Sequence[str]) -> UnknownPluginError:
 def _of_database(name: str) -> str:
     """Return the sink whose package brings the database of this name, as `mysql` for `mariadb`."""
     for database in installed(DATABASES).get(name, ()):
-        package = database.point.module.rpartition(".")[0]
+        package = database.module.rpartition(".")[0]
         for sinks in installed(SINKS).values():
-            if sinks[0].point.module.startswith(f"{package}."):
+            if package and sinks[0].module.startswith(f"{package}."):
                 return sinks[0].name
     return ""
 
@@ -143,7 +157,7 @@ def _of_database(name: str) -> str:
 def _import(plugin: Plugin) -> Any:
     try:
         return plugin.point.load()
-    except Exception as error:  # a plugin's module may raise anything
+    except (Exception, SystemExit) as error:  # a plugin's module may raise anything
         reason = f"{type(error).__name__}: {error}".partition("\n")[0][:_MAX_REASON]
         message = f"{GROUPS[plugin.group]} {plugin.name!r} of {plugin} cannot be imported: {reason}"
         raise PluginError(message, remedy=_other_version(plugin)) from error

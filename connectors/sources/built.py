@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
 from connectors.sources.split_source import SplitSource
-from eos.errors import HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
-from twophase.positions import Position, Positions
+from eos.errors import BadRecordError, HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
+from twophase.positions import Position, Positions, check_position
 from twophase.values import OffsetRange, StartingPoint
 
 _REMEDY = "restore the input as it was; or begin anew with what there is now by `eos reset --to earliest`"
@@ -48,12 +48,12 @@ class BuiltSource:
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
         """See Source. Every split begins at its first record."""
-        first = self.source.splits()
+        first = self._splits()
         return StartingPoint({split: at for split, at in first.items() if split not in known.positions})
 
     def horizon(self, known: StartingPoint) -> Horizon:
         """See Source. Raises OffsetOutOfRangeError if a split that is known is not there any more."""
-        first = self.source.splits()
+        first = self._splits()
         if gone := sorted(known.positions.keys() - first.keys()):
             message = f"source {self.name}: {', '.join(gone)} is gone, and the pipeline has begun to read it"
             raise OffsetOutOfRangeError(message, remedy=_REMEDY)
@@ -86,7 +86,8 @@ class BuiltSource:
     def read(
         self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
     ) -> Iterator[pa.RecordBatch]:
-        """See Source. Raises SourceError for a batch of another schema than the source declares."""
+        """See Source. Raises SourceError for a batch of another schema than the source declares, BadRecordError for a
+        NULL that it excludes."""
         whole, names = self.source.schema, self.schema.names
         for each in ranges:
             if each.is_empty:
@@ -95,6 +96,7 @@ class BuiltSource:
                 if not batch.schema.equals(whole):
                     message = f"source {self.name}: a batch of {each.split} does not have the schema of the source"
                     raise SourceError(message, remedy="correct the source: `read` yields batches of `schema`")
+                self._check_nulls(each, batch)
                 if batch.num_rows:
                     yield batch.select(names) if self.chosen is not None else batch
 
@@ -108,6 +110,18 @@ class BuiltSource:
 
     def commit_back(self, positions: Positions) -> None:
         """See Source. The service is not told."""
+
+    def _splits(self) -> Mapping[str, Position]:
+        """Return the splits of now. Raises IdentityError before head stores what is not a position."""
+        found = self.source.splits()
+        return {split: check_position(at, f"source {self.name}, split {split}") for split, at in found.items()}
+
+    def _check_nulls(self, offsets: OffsetRange, batch: pa.RecordBatch) -> None:
+        """Refuse NULL in a column that the schema calls NOT NULL: Spark does not look there, and reads a 0 (R4)."""
+        for at, column in enumerate(batch.schema):
+            if not column.nullable and batch.column(at).null_count:
+                message = f"source {self.name}, {offsets.split}: a record has no {column.name}, which is NOT NULL"
+                raise BadRecordError(message, remedy="correct the record, or let the schema of the source allow NULL")
 
     def check(self) -> Sequence[Finding]:
         return [replace(each, check=f"{self.name}: {each.check}") for each in self.source.check()]

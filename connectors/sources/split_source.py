@@ -53,7 +53,8 @@ class SplitSource(ABC):
 
         An unbounded source answers with what may be planned now, and not with an end of the split. Called in the
         planner's process before each checkpoint. Raises SourceError if the service does not answer, and
-        OffsetOutOfRangeError if the records before `start` are no longer those that were read.
+        OffsetOutOfRangeError if the records before `start` are no longer those that were read, or if records from
+        `start` on were removed before they were read: the framework cannot tell that from a gap between positions.
         """
 
     @abstractmethod

@@ -22,6 +22,9 @@ _MAX_CHARACTERS: Final = 4 * _MAX_BYTES
 _SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"})
 """Mappings some of whose keys are passwords."""
 
+_ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
+"""Sections whose keys are a plugin's: at any depth, one may be a password."""
+
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 
@@ -96,7 +99,7 @@ class _Builder:
             section.lines[key] = line
             if isinstance(entry, yaml_reader.Scalar):
                 section.texts[key] = value if isinstance(value, str) else entry.text
-                if path and path[-1] in _SETTINGS and is_secret_name(key):
+                if path and (path[-1] in _SETTINGS or path[0] in _ENTRIES) and is_secret_name(key):
                     self.secrets.add(section.texts[key])
         return section
 

@@ -54,13 +54,20 @@ class Substitution:
         if not colon:
             kind, name = "env", kind
         try:
-            return self._place(kind).resolve(name)
+            value: object = self._place(kind).resolve(name)
         except UnknownPluginError:
             found = f"'{match[0]}' is neither a variable nor a file"
             allowed = (*(f"${{{each}:…}}" for each in installed(SECRETS)), "$${ for ${ itself")
             raise UnresolvedError(found, allowed=allowed) from None
         except PluginError as error:
             raise UnresolvedError(f"'{match[0]}': {error.message}; {error.remedy}") from None
+        except UnresolvedError:
+            raise
+        except (Exception, SystemExit) as error:  # of a plugin; its message may quote a secret
+            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} raised {type(error).__name__}") from error
+        if not isinstance(value, str):
+            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} returned no text")
+        return value
 
     def _place(self, kind: str) -> Secrets:
         if kind not in self._places:

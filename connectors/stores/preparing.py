@@ -165,16 +165,17 @@ class PreparingCommitter:
         """
         incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         share = Share(incarnation, self._epoch, checkpoint_id, 0, committables, own, known)
-        names = [each.data[_PREPARED] for each in committables if _PREPARED in each.data]
+        names = _names(committables)
 
         def put(expected: str, token: str) -> bool:
+            self._check_variant(committables)
             return self._store.commit(self._slot.key, expected, token, names)
 
         faults.point("applying", checkpoint_id)
         outcomes = self._slot.advance(share, partial(self._missing, incarnation, names), put)
         if CommitOutcome.LOST not in outcomes:
             faults.point("between-commits", checkpoint_id)
-            self._collect(incarnation, checkpoint_id)
+            self._collect(incarnation, checkpoint_id, committables)
         return outcomes
 
     def count(
@@ -184,10 +185,11 @@ class PreparingCommitter:
 
     def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
-        missing = set(self._missing(incarnation, [each.data[_PREPARED] for each in committables if each.data]))
+        missing = set(self._missing(incarnation, _names(committables)))
         number = self._number(incarnation)
         if number is not None and number >= checkpoint_id:
             return []
+        self._check_variant(committables)
         return [each for each in committables if each.data.get(_PREPARED) in missing]
 
     def permit_again(self, scope: Scope) -> None:
@@ -239,11 +241,40 @@ class PreparingCommitter:
         held = {name for name, _ in self._listed(incarnation)}
         return [name for name in names if name not in held]
 
-    def _collect(self, incarnation: str, checkpoint_id: int) -> None:
-        """Remove what no decision names any more: other attempts of this checkpoint, and late ones of earlier."""
-        late = [name for name, each in self._listed(incarnation) if each.scope.checkpoint_id <= checkpoint_id]
-        if late:
-            self._store.abort(late)
+    def _check_variant(self, committables: Sequence[Committable]) -> None:
+        """Refuse rows that the store does not hold: both levels keep one token, so the claim does not tell them apart.
+
+        Without this check the token would count a checkpoint whose rows wait in the log.
+        """
+        other = next((each for each in committables if each.rows and _PREPARED not in each.data), None)
+        if other is not None:
+            message = f"sink {self.name}: {other.transaction} is decided, and was not prepared in the store"
+            raise IdentityError(message, remedy="set the sink's `commit` back as it was, and run once until caught up")
+
+    def _collect(self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable]) -> None:
+        """Remove what no decision names any more: other attempts of this checkpoint, and late ones of earlier.
+
+        A copy that takes the store's place lists decided transactions. So the token is read after the listing, and
+        SetBackError leaves all of them where they are (H27). What a newer epoch prepares is not this driver's: a repair
+        may have written a checkpoint again.
+        """
+        late = [each for _, each in self._listed(incarnation) if each.scope.checkpoint_id <= checkpoint_id]
+        if not late:
+            return
+        _, found = self._slot.read()
+        if found is not None and found.owner.incarnation != incarnation:
+            return  # a reset has ended this incarnation, and removes what is left of it
+        check_counted(self.name, number_of(found, incarnation), checkpoint_id)
+        newest = self._epoch  # None: of a start, which knows the epochs of the decision alone
+        if newest is None:
+            newest = max((each.transaction.scope.epoch for each in committables), default=0)
+        self._remove([each for each in late if each.scope.epoch <= newest])
 
     def _remove(self, transactions: Sequence[TransactionId]) -> None:
-        self._store.abort([transaction_name(each) for each in transactions])
+        if transactions:
+            self._store.abort([transaction_name(each) for each in transactions])
+
+
+def _names(committables: Sequence[Committable]) -> list[str]:
+    """Return the names of the transactions that the store holds."""
+    return [each.data[_PREPARED] for each in committables if _PREPARED in each.data]

@@ -129,8 +129,7 @@ class Slot:
     def _already(self, found: Token, share: Share) -> list[CommitOutcome]:
         """The checkpoint is applied. Of the newest one the token tells with which transactions (H33)."""
         share.check_not_past(self._sink, found.number)
-        has_rows = any(each.rows for each in share.committables)
-        other = found.number == share.checkpoint_id and has_rows and not found.shows(share.committables)
+        other = found.number == share.checkpoint_id and not found.shows(share.committables)
         return [CommitOutcome.LOST if other else CommitOutcome.ALREADY_COMMITTED] * len(share.committables)
 
     def _owned(self, found: Token | None, owner: Owner) -> Token:

@@ -27,7 +27,8 @@ def connectors(as_json: AsJson = False, debug: Debug = False) -> None:
 
         eos connectors --json
     """
-    found = list(inventory())
+    with out.kept():
+        found = list(inventory())
     usable = not any(each.error for each in found)
     if as_json:
         out.facts({"ok": usable, "plugins": [asdict(each) for each in found]})

@@ -12,6 +12,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, redirect_stdout
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TextIO, cast
@@ -41,10 +42,16 @@ class Output:
 
     def load(self, path: Path) -> Spec:
         """A spec of this process, its secrets known from now on. Raises SpecError."""
-        spec = load_spec(path, os.environ)
+        with self.kept():
+            spec = load_spec(path, os.environ)
         self._secrets |= spec.secrets
         mask_log(spec.secrets)
         return spec
+
+    @staticmethod
+    def kept() -> AbstractContextManager[object]:
+        """Send what a plugin's module prints to stderr: stdout is for facts, and may be one JSON object."""
+        return redirect_stdout(sys.stderr)
 
     def load_all(self, paths: Iterable[Path]) -> list[Spec]:
         """Several specs, whose secrets are all known from now on. Raises SpecError."""

@@ -23,4 +23,6 @@ def schema(debug: Debug = False) -> None:
 
         eos schema > eos.schema.json
     """
-    out.facts(json_schema())
+    with out.kept():
+        found = json_schema()
+    out.facts(found)

@@ -148,10 +148,14 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._source.check_witnesses({split: each for split, each in plan.witnesses.items() if split in splits})
 
     def _witnessed(self, before: SourceOffset, plan: SourceOffset, starts: Positions) -> SourceOffset:
-        """The plan with its witnesses. Of splits that go on, those of the plan before are compared first (H23)."""
+        """The plan with its witnesses. Of splits that go on, those of the plan before are compared (H23).
+
+        They are compared last. Otherwise an input that is replaced in between would get witnesses of its new records,
+        and nothing would be compared with those that were read.
+        """
         moved = plan.ranges({**starts, **before.ends})
-        self._check_witnesses(before, {each.split for each in moved})
         witnesses = {**before.witnesses, **self._source.witnesses(moved)}
+        self._check_witnesses(before, {each.split for each in moved})
         self._known = witnesses
         return replace(plan, witnesses=witnesses)
 

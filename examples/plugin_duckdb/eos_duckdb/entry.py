@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
+from pydantic import field_validator
+
 from eos.plugin import (
     Guarantee,
     LocalPath,
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from eos import Sink
 
 _LOG: Final = "write-ahead-log"
+_OWN: Final = frozenset({"eos_token", "eos_rows"})
 _PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their token"
 
 
@@ -39,6 +42,14 @@ class DuckDbEntry(SinkEntry):
     """`if-missing`: the first rows create the table, with DuckDB's types for their columns."""
     commit: Literal["write-ahead-log"] = "write-ahead-log"
     """How rows become visible: they wait in a log, and a checkpoint is applied in one transaction."""
+
+    @field_validator("table")
+    @classmethod
+    def _is_not_ours(cls, table: str) -> str:
+        if table.casefold() in _OWN:
+            message = f"{table} is a table of this connector's own: write to another one"
+            raise ValueError(message)
+        return table
 
     @property
     def where(self) -> str:

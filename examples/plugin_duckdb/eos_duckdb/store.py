@@ -17,6 +17,12 @@ _TURN_S = 30.0
 """How long a call waits for another process that has the file open: DuckDB lets one process write."""
 
 _TOKENS = "CREATE TABLE IF NOT EXISTS eos_token (slot VARCHAR PRIMARY KEY, token VARCHAR NOT NULL)"
+_CLOSED = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+"""A database file may be another program's. It makes DuckDB neither load an extension nor read another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +147,7 @@ class DuckDbStore:
         path = str(self.path.absolute())
         while True:
             try:
-                return duckdb.connect(path)
+                return duckdb.connect(path, config=_CLOSED)
             except duckdb.IOException as error:
                 if "lock" not in str(error) or time.monotonic() > until:
                     message = f"{self._where} cannot be opened: {error}"

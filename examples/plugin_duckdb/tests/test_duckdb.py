@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from eos_duckdb.entry import DuckDbEntry
 from eos_duckdb.store import DuckDbStore, quoted
 
+from eos import EosError
 from eos.testing import TokenStoreCompliance
 
 _HOSTILE = 'rows"; DROP TABLE eos_token; --'
@@ -67,3 +70,28 @@ def test_a_file_that_another_process_holds_is_waited_for(tmp_path: Path, monkeyp
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
         assert DuckDbStore(path, "t", create=True).applied("s") == ""
+
+
+def test_a_file_of_another_program_loads_no_extension(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB would download native code for a file of SQLite."""
+    with sqlite3.connect(tmp_path / "t.db") as database:
+        database.execute("CREATE TABLE t (n INTEGER)")
+    monkeypatch.setattr("eos_duckdb.store._TURN_S", 0.1)
+    with pytest.raises(EosError) as refused:
+        DuckDbStore(tmp_path / "t.db", "t").check(None)
+    assert "download" not in refused.value.message
+
+
+def test_a_view_of_the_file_reads_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "key.pem").write_text("private")
+    with duckdb.connect(str(tmp_path / "t.db")) as database:
+        text = str(tmp_path / "key.pem")
+        database.execute(f"CREATE VIEW eos_token AS SELECT 's' slot, content token FROM read_text('{text}')")
+    with pytest.raises(EosError):
+        DuckDbStore(tmp_path / "t.db", "t").applied("s")
+
+
+@pytest.mark.parametrize("table", ["eos_token", "EOS_Token", "eos_rows"])
+def test_the_tables_of_the_connector_are_no_targets(tmp_path: Path, table: str) -> None:
+    with pytest.raises(ValueError, match="of this connector's own"):
+        DuckDbEntry(name="out", connector="duckdb", path=tmp_path / "t.db", table=table)

@@ -15,6 +15,10 @@ from obstore.store import LocalStore, from_url
 from eos.errors import OffsetOutOfRangeError, SourceError
 
 SUFFIXES: Final = (".jsonl", ".parquet")
+_OF_CLIENT: Final = frozenset(
+    {"allow_http", "proxy_url", "root_certificate", "connect_timeout", "timeout", "user_agent"}
+)
+"""Options of every store. obstore takes them apart from those of one kind of store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,9 @@ def open_store(url: str, options: Sequence[tuple[str, str]]) -> Any:
     """Return the client of a folder or of an object store. Raises SourceError."""
     try:
         if "://" in url:
-            config: Any = dict(options)  # the keys depend on the kind of store
-            return from_url(url, config=config)
+            config: Any = {key: value for key, value in options if key not in _OF_CLIENT}  # the keys of each store
+            client: Any = {key: value for key, value in options if key in _OF_CLIENT}
+            return from_url(url, config=config, client_options=client)
         if not Path(url).is_dir():
             raise SourceError(f"the folder {url} is missing", remedy="create it, or correct the source's url")
         return LocalStore(url)

@@ -157,7 +157,11 @@ class FilesSource(SplitSource):
         for group in range(opened.num_row_groups):
             rows = opened.metadata.row_group(group).num_rows
             if at + rows > low and (high is None or at < high):
-                yield from self._group_rows(opened, file, group, at, (low, high))
+                try:
+                    yield from self._group_rows(opened, file, group, at, (low, high))
+                except (pa.ArrowInvalid, OSError) as error:  # of bytes in memory: they are damaged
+                    message = f"{file.name}, rows from {at} on cannot be read: {error}"
+                    raise BadRecordError(message, remedy="correct the file's producer") from error
             at += rows
 
     def _group_rows(
@@ -172,7 +176,7 @@ class FilesSource(SplitSource):
                 places = pa.array(range(at + begin, at + stop), pa.int64())
                 try:
                     yield _as(part, self.columns), places
-                except (pa.ArrowInvalid, KeyError) as error:
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
                     message = f"{file.name}, rows from {at + begin} on do not fit the schema: {error}"
                     raise BadRecordError(message, remedy="correct the source's schema") from error
             at += batch.num_rows
@@ -180,7 +184,7 @@ class FilesSource(SplitSource):
     def _parquet(self, file: File) -> Any:
         try:
             return pyarrow.parquet.ParquetFile(BytesIO(self._bytes(file, 0, file.size)))
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, OSError) as error:
             raise BadRecordError(f"{file.name} is not a Parquet file: {error}") from error
 
     def _bytes(self, file: File, low: int, high: int) -> bytes:
@@ -198,9 +202,17 @@ class FilesSource(SplitSource):
 
 
 def _as(rows: pa.Table, columns: pa.Schema) -> pa.RecordBatch:
-    """Return the declared columns, in their order, each in one piece."""
+    """Return the declared columns, in their order, each in one piece.
+
+    Raises ArrowInvalid for text that is not UTF-8, and for a null in a column that has none by the schema.
+    """
     table = pa.table([rows.column(field.name).cast(field.type) for field in columns], schema=columns).combine_chunks()
     (batch,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=columns)]
+    batch.validate(full=True)
+    for column in columns:
+        if not column.nullable and batch.column(column.name).null_count:
+            message = f"column {column.name} is NOT NULL, and a record has a null there"
+            raise pa.ArrowInvalid(message)
     return batch
 
 

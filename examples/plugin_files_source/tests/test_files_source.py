@@ -9,7 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from eos_files_source.source import FilesSource
+from eos_files_source.listing import open_store
+from eos_files_source.source import FIRST, FilesSource
 
 from eos.errors import BadRecordError
 from eos.testing import Damage, SourceCompliance
@@ -129,3 +130,45 @@ def test_a_line_that_does_not_decode_stops_the_pipeline(tmp_path: Path, line: st
     ((split, start),) = files.splits().items()
     with pytest.raises(BadRecordError, match=r"a\.jsonl"):
         list(files.read(split, start, files.end(split, start)))
+
+
+DAMAGED = {
+    "null": (pa.table([pa.array([1, None], pa.int64()), pa.array(["a", "b"])], schema=COLUMNS), "NOT NULL"),
+    "struct": (pa.table({"n": pa.array([{"a": 1}]), "text": ["a"]}), "do not fit the schema"),
+    "not UTF-8": (
+        pa.table([pa.array([1]), pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())], schema=COLUMNS),
+        "UTF8",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGED)
+def test_parquet_that_does_not_fit_is_a_bad_record(tmp_path: Path, case: str) -> None:
+    rows, words = DAMAGED[case]
+    pyarrow.parquet.write_table(rows, tmp_path / "a.parquet")
+    wanted = pa.schema([COLUMNS.field("n").with_nullable(False), COLUMNS.field("text")])
+    files = FilesSource(str(tmp_path), wanted)
+    with pytest.raises(BadRecordError, match=words):
+        list(files.read("files", FIRST, files.end("files", FIRST)))
+
+
+def test_a_damaged_page_of_a_parquet_file_is_a_bad_record(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", range(50))
+    content = bytearray((tmp_path / "a.parquet").read_bytes())
+    content[8:80] = b"\xff" * 72
+    (tmp_path / "a.parquet").write_bytes(content)
+    files = source(tmp_path)
+    with pytest.raises(BadRecordError, match=r"a\.parquet, rows from 0 on"):
+        list(files.read("files", FIRST, files.end("files", FIRST)))
+
+
+def test_text_that_is_not_utf_8_is_a_bad_record(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"n": 1, "text": "\xff\xfe"}\n')
+    files = source(tmp_path)
+    with pytest.raises(BadRecordError, match=r"a\.jsonl, lines from byte 0 on"):
+        list(files.read("files", FIRST, files.end("files", FIRST)))
+
+
+def test_options_of_the_client_are_options_too() -> None:
+    options = (("allow_http", "true"), ("endpoint", "http://127.0.0.1:1"), ("region", "local"))
+    assert open_store("s3://bucket/clicks", options) is not None

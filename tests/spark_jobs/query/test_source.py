@@ -209,6 +209,26 @@ def test_h23_a_plan_that_is_run_again_is_of_the_log_that_it_names() -> None:
         _ranges(_reader(source, {"t/0": 0}), start, planned)
 
 
+def test_h23_an_input_that_is_replaced_while_a_plan_is_made_is_refused() -> None:
+    """Otherwise the plan has a witness of the records of today, and those that were read are never compared."""
+
+    class Replaced(_Source):
+        def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
+            self.log = {"t/0": "another"} if self.is_planned else self.log
+            self.is_planned = True
+            return super().witnesses(ranges)
+
+        is_planned = False
+
+    source = Replaced({"t/0": 5})
+    source.log = {"t/0": "a"}
+    reader = _reader(source, {"t/0": 0})
+    first = _next(reader, reader.initialOffset())
+    source.ends = {"t/0": 9}
+    with pytest.raises(OffsetOutOfRangeError, match="t/0 went back in time"):
+        _next(reader, first)
+
+
 def test_h23_the_witness_of_a_split_that_is_no_longer_read_stays_and_is_not_compared() -> None:
     """Its topic may be deleted."""
     start = {"source": "s", "ends": {"t/0": 5, "old/0": 7}, "format": 2, "witnesses": {"t/0": "5:a", "old/0": "7:a"}}
