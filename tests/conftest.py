@@ -13,6 +13,8 @@ from tests.object_store import bucket, hasty, s3_port, wire
 
 __all__ = ["bucket", "hasty", "s3_port", "wire"]
 
+pytest.register_assert_rewrite("connectors.testing")  # before a test imports it; eos.testing does the same
+
 settings.register_profile("eos", deadline=None)  # a busy machine is no failure
 settings.load_profile("eos")
 
