@@ -118,7 +118,11 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="/savepoint has format 3, which is read from format 2 on; this version reads 1",
     ),
     "plan": Kind(
-        tuple(f"spark_jobs/savepoints/plan.py:{each}" for each in ("keep", "_source", "_step")),
+        (
+            "spark_jobs/savepoints/plan.py:keep",
+            "spark_jobs/savepoints/plan.py:_step",
+            "connectors/kafka/entry.py:KafkaEntry.description",
+        ),
         ("spark_jobs/savepoints/plan.py", 1),
         stored.plan_of,
         stored.PLAN,

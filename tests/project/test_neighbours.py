@@ -143,7 +143,6 @@ _ELSEWHERE: Final = {
     "connectors/row_bisector.py:RowBisector.encode": "rows on their way to a second job of the same try",
     "connectors/api/masking.py:_forms": "forms of a secret, to be masked",
     "connectors/kafka/sink/markers.py:Markers._parsed": "reads one without a number",
-    "connectors/kafka/entry.py:KafkaEntry.description": "the facts of a source, as a savepoint keeps them",
     "connectors/sql/table_format.py:_format_of": "in tests/connectors/sql/test_table_formats.py",
     "connectors/sql/table_format.py:check_formats": "in tests/connectors/sql/test_table_formats.py",
     "connectors/sql/sqlite/direct_writer.py:SqliteDirectWriter.write": "rows on their way to the driver",

@@ -138,7 +138,7 @@ def test_protocols(tmp_path: Path, security: str, protocol: str) -> None:
             f"security: {{encrypt: false, sasl: {{{_TOKEN}: 'https://i/t'}}}}",
             "OAUTHBEARER would send the token",
         ),
-        (f"security: {{sasl: {{{_TOKEN}: 'http://i/t'}}}}", "a secret would be sent to it in plain text"),
+        (f"security: {{sasl: {{{_TOKEN}: 'http://i/t'}}}}", "a secret would be sent in plain text"),
         (f"security: {{sasl: {{{_TOKEN}: 'https://u:hunter22@i/t'}}}}", "does not stand in this URL"),
         (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', username: u}}}}", "unknown key 'username'"),
         (f"security: {{sasl: {{{_TOKEN}: 'https://i/t', extensions: {{a: 'b,c=d'}}}}}}", "that cannot be sent"),

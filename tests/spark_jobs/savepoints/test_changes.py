@@ -158,7 +158,7 @@ def test_of_another_life_only_what_that_one_has_read() -> None:
     assert ([(each.start, each.end) for each in found.splits], found.other_life) == ([(60, 70)], True)
     reset = repeated(AT, "id", status(HeadValue("p", "k" * 20, 2, ())), {}, {"s": None})
     assert (reset.any, reset.splits) == (True, ()), "it has read nothing, and nobody knows what the first life has"
-    assert "is not known any more" in str(reset)
+    assert "are not known any more" in str(reset)
     born = HeadValue("p", "k" * 20, 2, (), completed=4, positions=AT.positions, origin=Origin("id", 4, None))
     assert repeated(AT, "id", status(born), {}, {"s": None}).other_life is False
 

@@ -46,7 +46,7 @@ def test_a_folder_that_others_can_write_is_not_run_from(tmp_path: Path, level: i
     home = spark_home({"XDG_CACHE_HOME": str(tmp_path)})
     assert home is not None
     [home, *home.parents][level].chmod(0o770)
-    with pytest.raises(PermissionError, match="others may write there"):
+    with pytest.raises(PermissionError, match="other users may write there"):
         spark_home({"XDG_CACHE_HOME": str(tmp_path)})
 
 
