@@ -156,7 +156,9 @@ class Markers:
 
     def _foreign(self, key: str) -> IdentityError:
         message = f"the record {key!r} of topic {self._topic} is not one of ours"
-        return IdentityError(message, remedy="find the program that writes to that topic, and stop it: only the pipeline may write there")
+        return IdentityError(
+            message, remedy="find the program that writes to that topic, and stop it: only the pipeline may write there"
+        )
 
     def _catch_up(self, partition: int) -> None:
         split = split_name(self._topic, partition)
