@@ -70,9 +70,9 @@ class Chosen(Generic[M]):
         model = self._model(name)
         try:
             return model.model_validate(value, context=info.context)
-        except (ValueError, AssertionError):  # what is wrong with the entry, as pydantic tells it
+        except (ValueError, AssertionError):  # mistakes of the entry
             raise
-        except (Exception, SystemExit) as error:  # a mistake of a plugin's validator, whose message may quote a secret
+        except (Exception, SystemExit) as error:  # of a plugin's validator; the message may quote a secret
             found = plugins.find(self._group, str(name))
             if found.is_built_in:
                 raise

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from html import escape
 from typing import Final
 from urllib.parse import quote, quote_plus, unquote
 
@@ -27,6 +28,7 @@ _BEFORE_PASSWORD: Final = re.compile(
 )
 _BLANK: Final = re.compile(r"\s")
 _BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
+_HEX: Final = re.compile(r"%[0-9A-F]{2}")
 _PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
 SECRET_NAME: Final = r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key"
 """A setting whose name this finds holds a secret; an expression of Python's and of Java's."""
@@ -92,7 +94,7 @@ def _pattern(secrets: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _forms(secret: str) -> set[str]:
-    """How a secret may look in a message: as it is, in Python's or JSON's quotes, in a URL, and line by line."""
+    """How a secret may look in a message: as it is, quoted in Python, JSON, SQL, HTML or a URL, and line by line."""
     if len(secret) < _MIN_LENGTH:
         return set()
     lines = [line.strip() for line in secret.splitlines()] if "\n" in secret else []
@@ -104,6 +106,10 @@ def _forms(secret: str) -> set[str]:
         quote(secret, safe=""),
         quote(secret),
         quote_plus(secret),
+        *(_HEX.sub(lambda found: found[0].lower(), form) for form in (quote(secret, safe=""), quote(secret))),
+        secret.replace("'", "''"),
+        escape(secret),
+        escape(secret, quote=False),
         *(line for line in lines if len(line) >= _MIN_LENGTH),
     }
 

@@ -119,9 +119,9 @@ def find(group: str, name: str) -> Plugin:
     if len(plugins) > 1:
         others = [each for each in plugins if not each.is_built_in]
         message = f"{GROUPS[group]} {name!r} is brought by {len(plugins)} distributions: {', '.join(map(str, plugins))}"
-        if not others:  # one of them only says that it is this project
+        if not others:  # a foreign one has the name of this project
             folders = ", ".join(each.origin for each in plugins)
-            raise PluginError(message, remedy=f"remove the one that is not {DISTRIBUTION}: {folders}")
+            raise PluginError(message, remedy=f"remove the foreign distribution: {folders}")
         raise PluginError(message, remedy=f"uninstall all but one, for example: pip uninstall {others[0].distribution}")
     return plugins[0]
 

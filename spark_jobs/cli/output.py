@@ -49,7 +49,7 @@ class Output:
 
     @staticmethod
     def kept() -> AbstractContextManager[object]:
-        """Send what a plugin's module prints to stderr: stdout is for facts, and may be one JSON object."""
+        """Send output of a plugin's module to stderr: stdout is for facts, and may be one JSON object."""
         return redirect_stdout(sys.stderr)
 
     def load_all(self, paths: Iterable[Path]) -> list[Spec]:

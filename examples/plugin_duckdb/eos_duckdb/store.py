@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -17,7 +18,7 @@ _TURN_S = 30.0
 """How long a call waits for another process that has the file open: DuckDB lets one process write."""
 
 _TOKENS = "CREATE TABLE IF NOT EXISTS eos_token (slot VARCHAR PRIMARY KEY, token VARCHAR NOT NULL)"
-_CLOSED = {
+_CLOSED: Final[dict[str, str | bool | int | float | list[str]]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",

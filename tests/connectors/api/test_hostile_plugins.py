@@ -71,7 +71,7 @@ def test_a_module_that_exits_does_not_end_the_command(hostile: Hostile) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("validate", "spec.yaml", "--json"), ("connectors", "--json"), ("schema",)])
-def test_what_a_module_prints_is_not_in_the_facts(
+def test_output_of_a_module_is_not_in_the_facts(
     hostile: Hostile, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     hostile.install(_POINTS, {"shelf": f"print('hello')\n{_SHELF}"})
@@ -82,7 +82,7 @@ def test_what_a_module_prints_is_not_in_the_facts(
 
 
 @pytest.mark.parametrize("raised", ["RuntimeError", "SystemExit"])
-def test_a_validator_that_fails_is_one_mistake_and_tells_no_secret(hostile: Hostile, raised: str) -> None:
+def test_a_validator_that_fails_is_one_mistake_without_the_secret(hostile: Hostile, raised: str) -> None:
     validator = f"""
         @pydantic.field_validator("box")
         @classmethod
@@ -123,7 +123,7 @@ def test_a_distribution_that_says_it_is_this_project_is_refused(hostile: Hostile
     Path("spec.yaml").write_text(Path("spec.yaml").read_text().replace("shelf", "sqlite"))
     found = hostile.refusal()
     assert "sink 'sqlite' is brought by 2 distributions: eos-spark 9, eos-spark" in found
-    assert "remove the one that is not eos-spark: " in found
+    assert "remove the foreign distribution: " in found
     assert "/dist" in found
     assert run_command_line(["connectors"]) == 1
     assert run_command_line(["schema"]) == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, quote_plus
@@ -146,7 +148,7 @@ def test_short_secrets_are_masked_where_they_stand_and_not_in_every_word() -> No
     assert mask("eos at mysql+pymysql://eos:eos@h/d", frozenset({"eos"})) == "eos at mysql+pymysql://eos:***@h/d"
 
 
-# How a message may quote a secret: as Python's `repr` does, in JSON's two ways, and in the three ways of a URL.
+# How a message may quote a secret: as Python's `repr` does, in JSON's two ways, in the ways of a URL, SQL and HTML.
 _QUOTED: Final[dict[str, Callable[[str], str]]] = {
     "as it is": str,
     "Python": lambda secret: repr(secret)[1:-1],
@@ -155,6 +157,10 @@ _QUOTED: Final[dict[str, Callable[[str], str]]] = {
     "a part of a URL": lambda secret: quote(secret, safe=""),
     "a path of a URL": quote,
     "a form": quote_plus,
+    "a URL with small hex digits": lambda secret: re.sub("%..", lambda hex_: hex_[0].lower(), quote(secret, safe="")),
+    "SQL": lambda secret: secret.replace("'", "''"),
+    "an attribute of HTML": escape,
+    "HTML": lambda secret: escape(secret, quote=False),
 }
 
 
@@ -169,7 +175,7 @@ def test_a_secret_is_masked_however_it_is_quoted(quoted: Callable[[str], str], s
 
 def test_each_form_of_a_secret_is_another_text() -> None:
     """Else the test above would show nothing for some of them."""
-    secret = 'p@ss/w:rd ü it\'s "quoted" \\ here'
+    secret = 'p@ss/w:rd ü it\'s "quoted" & \\ here'
     assert len({quoted(secret) for quoted in _QUOTED.values()}) == len(_QUOTED)
 
 
