@@ -152,7 +152,7 @@ _ELSEWHERE: Final = {
     "spark_jobs/cli/kept.py:facts_in": "shown",
     "spark_jobs/cli/output.py:Output.facts": "shown",
     "spark_jobs/cli/quantities.py:position": "shown",
-    "spark_jobs/cli/template.py:text": "a spec, for people",
+    "spark_jobs/cli/init.py:text": "a spec, for people",
     "connectors/sources/built.py:BuiltSource.witnesses": "a text of the source, which only that source compares",
     "connectors/testing/formats.py:FormatCompliance.test_another_process_decodes_the_same": "a test's own",
     "connectors/testing/sources.py:SourceCompliance.test_positions_are_json": "a test's own",
