@@ -1,1 +1,1 @@
-"""Complete small stores: the examples of docs/plugins.md."""
+"""A complete store of docs/plugins.md that can prepare."""

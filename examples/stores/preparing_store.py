@@ -1,4 +1,4 @@
-"""Level (b): Arrow files in a folder of a local disk. A manifest names the files whose rows are visible."""
+"""Level (b): Arrow files in a folder of a local disk. A manifest names the visible files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from eos.errors import LostCommittableError
 
 @dataclass(frozen=True)
 class FolderStore:
-    """`data/` has a file for each prepared or committed transaction; `manifest.json` has the committed ones."""
+    """`data/` has a file for each transaction. `manifest.json` names the committed ones."""
 
     folder: Path
 
@@ -47,7 +47,8 @@ class FolderStore:
             held = {each.stem for each in self._data.glob("*.arrow")} - set(manifest["files"])
             lost = [name for name in transactions if name not in held]
             if lost:
-                raise LostCommittableError(f"{self.folder}: {lost[0]} is not prepared", remedy="run `eos repair`")
+                message = f"{self.folder}: {lost[0]} is not prepared"
+                raise LostCommittableError(message, remedy="run `eos repair`")
             manifest["tokens"][slot] = token
             manifest["files"] += transactions
             self._replace(manifest)
@@ -74,9 +75,8 @@ class FolderStore:
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
         """Check that the folder can be written."""
         writable = os.access(self._data, os.W_OK)
-        return [
-            Finding("folder", ok=writable, detail=str(self.folder), remedy="" if writable else "let us write there")
-        ]
+        remedy = "" if writable else "give this user the right to write"
+        return [Finding("folder", ok=writable, detail=str(self.folder), remedy=remedy)]
 
     def read(self) -> Iterator[pa.RecordBatch]:
         """Return the visible rows."""
@@ -107,7 +107,7 @@ class FolderStore:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let one process at a time change the manifest. The kernel frees the lock of a killed process."""
+        """Lock the manifest. The kernel frees the lock of a killed process."""
         with (self._data.parent / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

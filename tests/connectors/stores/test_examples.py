@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from connectors.testing.stores import PreparingStoreCompliance, TokenStoreCompliance
+from examples.plugin_shelf.eos_shelf.store import SqliteStore
 from examples.stores.preparing_store import FolderStore
-from examples.stores.token_store import SqliteStore
 
 
 class TestTokenStore(TokenStoreCompliance):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from examples.plugin_shelf.eos_shelf.store import SqliteStore
 from examples.stores.preparing_store import FolderStore
-from examples.stores.token_store import SqliteStore
 from tests.connectors.stores.test_examples import TestPreparingStore as _Preparing
 from tests.connectors.stores.test_examples import TestTokenStore as _Token
 

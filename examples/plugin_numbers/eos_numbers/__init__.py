@@ -1,0 +1,1 @@
+"""A source: the numbers below a bound."""

@@ -1,0 +1,1 @@
+"""A sink: boxes on a shelf."""
