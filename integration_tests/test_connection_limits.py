@@ -93,6 +93,7 @@ def test_a_role_and_a_database_of_postgresql_with_too_few(
     assert limits[-1].check.startswith(f"CONNECTION LIMIT of {name} at ")
 
 
+@pytest.mark.alone  # it counts all connections to the servers
 def test_connections_in_use_are_counted(postgres_database: str, database: str) -> None:
     for url, session in ((postgres_database, PostgresSession), (database, MySqlSession)):
         with ExitStack() as stack:
