@@ -140,7 +140,7 @@ def test_of_a_running_pipeline_and_a_fork_beside_it(pipeline: Pipeline, eos: Com
     pipeline.workload.repeat(_FIRST)
     forked = run(pipeline, eos, "--from-savepoint", first["folder"])
     assert forked.code == 0, forked.output
-    assert f"It is of {name}" in forked.output
+    assert f"It belongs to {name}" in forked.output
     assert pipeline.table.execute("SELECT COUNT(*), COUNT(DISTINCT id) FROM forked")[0] == (_FIRST + _LATER - done,) * 2
     pipeline.spec |= {"pipeline": name, "checkpoint": {**pipeline.spec["checkpoint"], "location": home}}
     pipeline.spec["sinks"][0]["table"] = "records"
