@@ -17,7 +17,7 @@ class Checked(Protocol):
     """A store that tells whether it takes rows."""
 
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
-        """Do nothing."""
+        """Return the findings of the store; a start with a fatal one is refused. See `TokenStore.check`."""
 
 
 S = TypeVar("S", bound=Checked)

@@ -123,4 +123,4 @@ class PreparingStore(Protocol):
         """Return the token of a slot; empty if the slot has none. See `TokenStore.applied`."""
 
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
-        """Do nothing."""
+        """Return whether the store can be used, and takes rows of `schema`. See `TokenStore.check`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Protocol
 
 from connectors.api.contracts import Source
@@ -103,7 +103,9 @@ class Checkpoints:
         """Warn of records that the service has deleted, where the spec says that this is no error."""
         for source in self.sources:
             for each in source.lost(ranges.get(source.name, ())):
-                _log.warning("left out, retention has deleted it: %s, offsets [%d, %d)", *astuple(each))
+                _log.warning(
+                    "left out, retention has deleted it: %s, offsets [%s, %s)", each.split, each.start, each.end
+                )
 
     def _sync_plan(self, batch: NumberedBatch) -> str:
         """Return the content of `offsets/N` once it is on disk. Raises FileNotFoundError where Spark's folder is gone.
