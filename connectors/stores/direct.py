@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from tempfile import TemporaryFile, gettempdir
-from typing import IO, Final
+from contextlib import closing
+from typing import Final
 
 import pyarrow as pa
 
+from connectors.row_spool import RowSpool
 from connectors.stores.contracts import PreparingStore, TokenStore
 from connectors.stores.rows import RowForm
 from connectors.stores.token import direct_slot, transaction_name
-from eos.errors import PrepareError, SinkUnavailableError
+from eos.errors import SinkUnavailableError
 from twophase import faults
 from twophase.ids import TransactionId
 from twophase.values import Committable
@@ -34,20 +34,14 @@ class StoreDirectWriter:
         self._land = land
         self._form = form
         self._transaction = transaction
-        self._file: IO[bytes] | None = None
-        self._waiting: pa.RecordBatchStreamWriter | None = None
+        self._spool = RowSpool(self._where, form.schema)
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See DirectWriter. Raises BadRowError for a value that is invalid, PrepareError for a full disk."""
         if not batch.num_rows:
             return
-        rows = self._form.convert(batch, self._rows + 1)
-        with self._kept():
-            if self._waiting is None:
-                self._file = TemporaryFile()  # noqa: SIM115 closed by whichever call ends this writer
-                self._waiting = pa.ipc.new_stream(self._file, self._form.schema)
-            self._waiting.write_batch(rows)
+        self._spool.write(self._form.convert(batch, self._rows + 1))
         if not self._rows:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
@@ -57,39 +51,20 @@ class StoreDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        size = 0
-        if self._file is not None and self._waiting is not None:
-            with self._kept():
-                self._waiting.close()
-                self._file.flush()
-            size = self._file.tell()
-            with self._file:
-                self._put(self._file)
+        size = self._spool.finish()
+        if self._rows:
+            with closing(self._spool):
+                self._put()
         faults.point("written", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=size)
 
     def abort(self) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # a full disk refuses the buffer once more, and the rows are given up anyway
-                self._file.close()
+        self._spool.close()
 
-    def _put(self, file: IO[bytes]) -> None:
-        def rows() -> Iterator[pa.RecordBatch]:
-            file.seek(0)
-            return iter(pa.ipc.open_stream(file))
-
-        if not self._land(self._transaction, rows):
+    def _put(self) -> None:
+        if not self._land(self._transaction, self._spool.read):
             message = f"{self._where}: other attempts of the task were faster {_ATTEMPTS} times"
             raise SinkUnavailableError(message, remedy="the task is run again")
-
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            message = f"{self._where}: the temporary file does not take the rows: {error}"
-            remedy = f"make room in {gettempdir()}, or name another folder by TMPDIR; lower max_records_per_checkpoint"
-            raise PrepareError(message, remedy=remedy) from error
 
 
 def land_in_token_store(store: TokenStore, transaction: TransactionId, rows: Rows) -> bool:

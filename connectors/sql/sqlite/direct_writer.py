@@ -7,19 +7,18 @@ task that still reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryFile, gettempdir
-from typing import IO, Final
+from typing import Final
 
 import pyarrow as pa
 
+from connectors.row_spool import RowSpool
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import in_transaction, translate_errors
-from eos.errors import PrepareError
 from twophase import faults
 from twophase.ids import TransactionId
 from twophase.values import Committable
@@ -37,20 +36,14 @@ class SqliteDirectWriter:
         self._table = table
         self._form = form
         self._transaction = transaction
-        self._file: IO[bytes] | None = None
-        self._waiting: pa.RecordBatchStreamWriter | None = None
+        self._spool = RowSpool(self._where, form.schema)
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """See DirectWriter. Raises BadRowError for a value that the table cannot hold."""
         if not batch.num_rows:
             return
-        rows = self._form.convert(batch, self._rows + 1)
-        with self._kept():
-            if self._waiting is None:
-                self._file = TemporaryFile()  # noqa: SIM115 closed by whichever call ends this writer
-                self._waiting = pa.ipc.new_stream(self._file, self._form.schema)
-            self._waiting.write_batch(rows)
+        self._spool.write(self._form.convert(batch, self._rows + 1))
         if not self._rows:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
@@ -63,38 +56,22 @@ class SqliteDirectWriter:
         self.write(batch)
 
     def commit(self) -> Committable:
-        size = 0
-        if self._file is not None and self._waiting is not None:
-            with self._kept():
-                self._waiting.close()
-                self._file.flush()
-            size = self._file.tell()
-            with self._file, translate_errors(f"{self._where}, writing"):
-                self._put(self._file)
+        size = self._spool.finish()
+        if self._rows:
+            with closing(self._spool), translate_errors(f"{self._where}, writing"):
+                self._put()
         faults.point("written", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=size)
 
     def abort(self) -> None:
-        if self._file is not None:
-            with suppress(OSError):  # of a full disk, once more: what is in the buffer is given up as well
-                self._file.close()
+        self._spool.close()
 
-    @contextmanager
-    def _kept(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            message = f"{self._where}: the temporary file does not take the rows: {error}"
-            remedy = f"make room in {gettempdir()}, or name another folder by TMPDIR; lower max_records_per_checkpoint"
-            raise PrepareError(message, remedy=remedy) from error
-
-    def _put(self, file: IO[bytes]) -> None:
+    def _put(self) -> None:
         """Insert all rows in one transaction."""
 
         def insert(store: SqliteStore) -> None:
-            file.seek(0)
             with in_transaction(store):
-                store.load(self._table, pa.ipc.open_stream(file))
+                store.load(self._table, self._spool.read())
 
         self._in_turn(insert)
 
