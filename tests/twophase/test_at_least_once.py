@@ -372,7 +372,7 @@ def test_a_row_that_a_constraint_refuses_is_found_before_the_end_and_is_alone(wo
 @pytest.mark.parametrize("rows", [10, 1_000_000], ids=["when it is flushed", "at once"])
 def test_a_full_disk_fails_the_task_and_says_where(world: World, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing is raised by what then ends the writer: the task's other sinks are still to be ended."""
-    monkeypatch.setattr("connectors.sql.sqlite.direct_writer.TemporaryFile", partial(Path("/dev/full").open, "r+b"))
+    monkeypatch.setattr("connectors.row_spool.TemporaryFile", partial(Path("/dev/full").open, "r+b"))
     writer = writer_of(world.sink)
 
     def write() -> None:
