@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import Field, model_validator
 
-from connectors.api.database import DatabaseUse
+from connectors.api.database import Database, DatabaseUse
 from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
 from connectors.api.fields import SLOTS, NonEmpty, Slots, Title, database_url
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
@@ -17,7 +17,7 @@ from connectors.api.guarantee import log_needs as needs_of_log
 from connectors.api.login import extras_of
 from connectors.api.masking import Url
 from connectors.api.model import wrong
-from connectors.api.tls import NO_FILES
+from connectors.api.tls import NO_FILES, Protection
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 
@@ -201,8 +201,8 @@ class ServerEntry(TableEntry):
     """A table of a database server."""
 
     promises: ClassVar[Mapping[str, str]] = {TWO_PHASE: TWO_PHASE_PROMISE, LOG: LOG_PROMISE, UPSERT: UPSERT_PROMISE}
-    port: ClassVar[int]
-    """The server's, where the URL names none."""
+    kind: ClassVar[type[Database]]
+    """The kind of database: its port, and its TLS."""
     file_options: ClassVar[tuple[str, ...]]
     """Options of the URL that name files."""
 
@@ -249,7 +249,7 @@ class ServerEntry(TableEntry):
 
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
         parts = urlsplit(self.url.reveal())
-        return [(parts.hostname, parts.port or self.port)] if parts.hostname else []
+        return [(parts.hostname, parts.port or self.kind.port)] if parts.hostname else []
 
     @property
     def files(self) -> list[Path]:
@@ -261,9 +261,9 @@ class ServerEntry(TableEntry):
         return extras_of(self.url.reveal())
 
     @property
-    def query(self) -> dict[str, str]:
-        """Options of the URL. May contain secrets."""
-        return dict(parse_qsl(urlsplit(self.url.reveal()).query))
+    def protection(self) -> Protection:
+        parts = urlsplit(self.url.reveal())
+        return self.kind.protection(parts.hostname, dict(parse_qsl(parts.query)))
 
     def database_use(self, context: PipelineContext) -> DatabaseUse:
         direct = context.at_least_once

@@ -63,7 +63,7 @@ MUTANTS: Final = (
     Mutant(
         name="a record is SQL where the URL has the server read another character set",
         rule=_PRINTED,
-        path="connectors/sql/mysql/local_infile.py",
+        path="connectors/sql/mysql/connection.py",
         before="            self._read_in_utf8()\n",
         after="",
         caught_by=(
@@ -74,7 +74,7 @@ MUTANTS: Final = (
     Mutant(
         name="an error that no caller knows follows a request for a file",
         rule=_PRINTED,
-        path="connectors/sql/mysql/local_infile.py",
+        path="connectors/sql/mysql/connection.py",
         before="            raise err.OperationalError(CR.CR_SERVER_LOST, message)\n",
         after="            raise RuntimeError(message)\n",
         caught_by=(

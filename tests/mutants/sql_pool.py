@@ -148,7 +148,7 @@ MUTANTS: Final = (
     Mutant(
         name="a kept connection to MySQL speaks the server's character set",
         rule="docs/sinks.md, Values",
-        path="connectors/sql/mysql/local_infile.py",
+        path="connectors/sql/mysql/connection.py",
         before="        self.set_character_set(self.charset, self.collation)\n",
         after="",
         caught_by=(f"{_TESTS}test_a_connection_to_mysql_that_was_reset_is_told_its_character_set",),
@@ -180,8 +180,8 @@ MUTANTS: Final = (
     Mutant(
         name="a limit of the database is not looked at",
         rule=_DOCTOR,
-        path="connectors/sql/postgres/connections.py",
-        before='    found += [Limit("CONNECTION LIMIT", "database", int(most), int(used)) for most, used in session.execute(_DATABASE)]\n',
+        path="connectors/sql/postgres/kind.py",
+        before='        found += [Limit("CONNECTION LIMIT", "database", int(most), int(used)) for most, used in of_database]\n',
         after="",
         caught_by=(f"{_LIMITS}test_a_role_and_a_database_of_postgresql_with_too_few",),
     ),

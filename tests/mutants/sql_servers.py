@@ -209,7 +209,7 @@ MUTANTS: Final = (
     Mutant(
         name="a MySQL server that has proved nothing gets the password in clear text",
         rule="docs/security.md, Logins",
-        path="connectors/sql/mysql/login.py",
+        path="connectors/sql/mysql/connection.py",
         before="        if plugin in _CLEAR and not self._is_verified:",
         after="        if plugin in _CLEAR and self._sock is None:",
         caught_by=_NO_PASSWORD,
@@ -217,7 +217,7 @@ MUTANTS: Final = (
     Mutant(
         name="a MySQL server that has proved nothing says for which key the password is encrypted",
         rule="docs/security.md, Logins",
-        path="connectors/sql/mysql/login.py",
+        path="connectors/sql/mysql/connection.py",
         before="        if self._sock is None:  # the URL's",
         after="        if self._pinned is None:  # the URL's",
         caught_by=_NO_PASSWORD,

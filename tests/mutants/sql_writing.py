@@ -215,7 +215,7 @@ MUTANTS: Final = (
     Mutant(
         name="MySQL is sent any file that it asks for",
         rule="docs/security.md",
-        path=f"{_MYSQL}local_infile.py",
+        path=f"{_MYSQL}connection.py",
         before="            payload = connection.take()\n",
         after="            payload = connection._payload or memoryview(b'secrets')\n",
         caught_by=_FILES,
@@ -223,7 +223,7 @@ MUTANTS: Final = (
     Mutant(
         name="MySQL is sent rows a second time",
         rule="docs/security.md",
-        path=f"{_MYSQL}local_infile.py",
+        path=f"{_MYSQL}connection.py",
         before="        payload, self._payload = self._payload, None",
         after="        payload = self._payload",
         caught_by=_FILES,

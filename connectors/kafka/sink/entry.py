@@ -14,7 +14,6 @@ from connectors.api.fields import (
     NonEmpty,
     PositiveDuration,
     Slots,
-    Title,
     Topic,
     as_written,
     without,
@@ -22,7 +21,7 @@ from connectors.api.fields import (
 from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
 from connectors.api.model import refuse, wrong
 from connectors.api.template import Template
-from connectors.dead_letter_names import MESSAGE_HEADERS, NAME
+from connectors.dead_letter_names import MESSAGE_HEADERS
 from connectors.kafka.security import Secured
 from connectors.log.place import LogPlace
 
@@ -222,9 +221,6 @@ _OF_ROWS: Final = ("topic_column", "format", "key", "headers", "partition", "tim
 
 class KafkaDeadLetter(DeadLetterEntry, KafkaSinkEntry):
     """`connector: kafka`: a topic. Messages have the records' own key, value and headers, and headers `eos.…` more."""
-
-    name: Title = NAME
-    """Stands in transaction ids: do not change it while the pipeline lives."""
 
     @model_validator(mode="after")
     def _messages_are_the_records(self) -> Self:

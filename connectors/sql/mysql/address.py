@@ -18,12 +18,12 @@ from sqlalchemy.exc import ArgumentError
 from connectors.api.login import OPTIONS
 from connectors.api.tls import Protection
 from connectors.sql.kind import place_of
-from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
+from connectors.sql.mysql.database import FILES, MySqlDatabase
 from eos.errors import SpecError
 
 _CONNECT_TIMEOUT_S: Final = 10
 _NETWORK_TIMEOUT_S: Final = 120  # longer than any statement of ours may take; a vanished server is noticed by it
-_TLS: Final = (*MYSQL_FILES, "ssl_key_password")
+_TLS: Final = (*FILES, "ssl_key_password")
 _TLS_SWITCHES: Final = ("ssl", "ssl_verify_cert", "ssl_verify_identity", "ssl_check_hostname", "ssl_disabled")
 _PUBLIC_KEY: Final = "server_public_key"
 _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITCHES, *OPTIONS})
@@ -32,7 +32,7 @@ _KNOWN: Final = frozenset({*signature(Connection).parameters, *_TLS, *_TLS_SWITC
 def masked(url: str) -> str:
     """The URL for messages: user and password left out, and the options too, which may hold a key's password."""
     parsed = parse(url)
-    return place_of(parsed.host or "localhost", parsed.port or 3306, parsed.database)
+    return place_of(parsed.host or "localhost", parsed.port or MySqlDatabase.port, parsed.database)
 
 
 def parse(url: str) -> URL:
@@ -74,13 +74,13 @@ def connect_arguments(url: str) -> tuple[URL, dict[str, object]]:
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
-    return of_mysql(parsed.host, parsed.query)
+    return MySqlDatabase.protection(parsed.host, parsed.query)
 
 
 def login_files(url: str) -> list[str]:
     """Return the files of keys and certificates that the URL names."""
     query = parse(url).query
-    return [str(query[name]) for name in (*MYSQL_FILES, _PUBLIC_KEY) if name in query]
+    return [str(query[name]) for name in (*FILES, _PUBLIC_KEY) if name in query]
 
 
 def _public_key(url: URL) -> dict[str, object]:
@@ -107,7 +107,7 @@ def _unreadable(url: URL, error: OSError, options: str) -> SpecError:
 
 def _tls(url: URL) -> dict[str, object]:
     """The driver's TLS arguments. On this machine, where the URL says nothing, it takes TLS if it is offered."""
-    asked = of_mysql(url.host, url.query)
+    asked = MySqlDatabase.protection(url.host, url.query)
     if asked is Protection.NONE:
         return {"ssl_disabled": True}
     if asked is Protection.LOCAL:

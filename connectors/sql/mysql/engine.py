@@ -23,9 +23,9 @@ from connectors.api.login import TokenLogin
 from connectors.aws import AwsLoginError
 from connectors.sql.kind import pooling
 from connectors.sql.mysql.address import connect_arguments
+from connectors.sql.mysql.connection import LoadingConnection
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.errors import NO_TOKEN, ServerError, of_driver
-from connectors.sql.mysql.local_infile import LoadingConnection
 from connectors.sql.statements import LET_GO_S
 from connectors.sql.token_password import fresh_password, login_of
 
@@ -158,7 +158,7 @@ def quote(name: str) -> str:
 @lru_cache(maxsize=16)
 def _engine(url: str) -> Engine:
     """One engine for each URL and process: its first connection asks the server half a dozen questions."""
-    # local_infile: only for statements of ours, see that module. A reset would roll a prepared branch back.
+    # local_infile: only for statements of ours (see connection.py). A reset would roll a prepared branch back.
     return _create(url, {"local_infile": True}, pool_reset_on_return=None, **pooling(0))
 
 

@@ -8,37 +8,17 @@ from urllib.parse import urlsplit
 
 from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
-from connectors.api.fields import Title, database_url
+from connectors.api.fields import database_url
 from connectors.api.masking import Url
 from connectors.api.template import Template
-from connectors.api.tls import Protection, Query
-from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
-from connectors.sql.mysql.tls import MYSQL_FILES, of_mysql
+from connectors.sql.mysql.database import FILES, MySqlDatabase
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
 
 _URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
-
-
-class MySqlDatabase(Database):
-    """MySQL and MariaDB, for `checkpoint.head`."""
-
-    api_version: ClassVar[int] = 1
-    port: ClassVar[int] = 3306
-    verified_by: ClassVar[str] = "ssl_ca"
-
-    @classmethod
-    def protection(cls, host: str | None, query: Query) -> Protection:
-        return of_mysql(host, query)
-
-    @classmethod
-    def kind(cls) -> object:
-        from connectors.sql.mysql.kind import KIND  # loads the driver
-
-        return KIND
 
 
 class MySqlEntry(ServerEntry):
@@ -48,8 +28,8 @@ class MySqlEntry(ServerEntry):
     task_modules: ClassVar[Sequence[str]] = ("connectors.sql.mysql.sink",)
     kind_of_table: ClassVar[str] = "an InnoDB table"
     upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
-    port: ClassVar[int] = MySqlDatabase.port
-    file_options: ClassVar[tuple[str, ...]] = MYSQL_FILES
+    kind: ClassVar[type[Database]] = MySqlDatabase
+    file_options: ClassVar[tuple[str, ...]] = FILES
 
     template: ClassVar[Template | None] = Template(
         title="MySQL or MariaDB",
@@ -78,11 +58,7 @@ class MySqlEntry(ServerEntry):
     def target(self) -> tuple[object, ...]:
         parts = urlsplit(self.url.reveal())
         database, _, table = self.table.rpartition(".")
-        return (parts.hostname or "", parts.port or self.port, database or parts.path.strip("/"), table)
-
-    @property
-    def protection(self) -> Protection:
-        return of_mysql(urlsplit(self.url.reveal()).hostname, self.query)
+        return (parts.hostname or "", parts.port or self.kind.port, database or parts.path.strip("/"), table)
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:
         from connectors.sql.mysql.sink import MySqlSink  # loads the driver
@@ -99,6 +75,3 @@ class MySqlEntry(ServerEntry):
 
 class MySqlDeadLetter(TableDeadLetter, MySqlEntry):
     """`connector: mysql`: a table of MySQL or MariaDB."""
-
-    name: Title = NAME
-    """Stands in transaction ids: do not change it while the pipeline lives."""

@@ -38,7 +38,7 @@ WRONG_XA_STATE: Final = 1399  # XAER_RMFAIL
 _CONNECTION: Final = frozenset({0, 1053, 1158, 1159, 1160, 1161, 1927, 2002, 2003, 2006, 2013, 2014, 2055, 3169, 4031})
 _TLS: Final = 2026
 NO_TOKEN: Final = 2998  # our own, of no server and no driver: a token that is the password cannot be made
-_ASKS_PASSWORD: Final = 2061  # see connectors.sql.mysql.login
+_ASKS_PASSWORD: Final = 2061  # see connectors.sql.mysql.connection
 _LOCKED: Final = frozenset({LOCK_WAIT_TIMEOUT, 1213})  # a deadlock is one, too
 _BUSY: Final = frozenset(
     {

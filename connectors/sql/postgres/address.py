@@ -15,7 +15,7 @@ from connectors.api.login import OPTIONS
 from connectors.api.tls import Protection
 from connectors.sql import silence
 from connectors.sql.kind import place_of
-from connectors.sql.postgres.tls import of_postgres
+from connectors.sql.postgres.database import PostgresDatabase
 from eos.errors import SpecError
 
 _FORM: Final = "postgresql+psycopg://user:password@host:5432/database"
@@ -48,13 +48,13 @@ def parse(url: str) -> URL:
 def masked(url: str) -> str:
     """The URL for messages: user, password and options left out."""
     parsed = parse(url)
-    return place_of(parsed.host or "localhost", parsed.port or 5432, parsed.database)
+    return place_of(parsed.host or "localhost", parsed.port or PostgresDatabase.port, parsed.database)
 
 
 def protection(url: str) -> Protection:
     """How the way to the server is protected."""
     parsed = parse(url)
-    return of_postgres(parsed.host, {**_of_environment(parsed), **parsed.query})
+    return PostgresDatabase.protection(parsed.host, {**_of_environment(parsed), **parsed.query})
 
 
 def login_files(url: str) -> list[str]:

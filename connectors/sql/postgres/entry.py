@@ -8,13 +8,11 @@ from urllib.parse import urlsplit
 
 from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
-from connectors.api.fields import Title, database_url
+from connectors.api.fields import database_url
 from connectors.api.masking import Url
 from connectors.api.template import Template
-from connectors.api.tls import Protection, Query
-from connectors.dead_letter_names import NAME
 from connectors.sql.entry import PROTOCOL_TABLES, ServerEntry, TableDeadLetter
-from connectors.sql.postgres.tls import POSTGRES_FILES, of_postgres
+from connectors.sql.postgres.database import FILES, PostgresDatabase
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
@@ -23,32 +21,14 @@ _URL: Final = "postgresql+psycopg://user:password@host:5432/database"
 _DRIVERS: Final = frozenset({"postgresql", "postgresql+psycopg"})
 
 
-class PostgresDatabase(Database):
-    """PostgreSQL, for `checkpoint.head`."""
-
-    api_version: ClassVar[int] = 1
-    port: ClassVar[int] = 5432
-    verified_by: ClassVar[str] = "sslrootcert"
-
-    @classmethod
-    def protection(cls, host: str | None, query: Query) -> Protection:
-        return of_postgres(host, query)
-
-    @classmethod
-    def kind(cls) -> object:
-        from connectors.sql.postgres.kind import KIND  # loads the driver
-
-        return KIND
-
-
 class PostgresEntry(ServerEntry):
     """`connector: postgresql`: a table of PostgreSQL."""
 
     api_version: ClassVar[int] = 1
     task_modules: ClassVar[Sequence[str]] = ("connectors.sql.postgres.sink",)
     kind_of_table: ClassVar[str] = "a logged table"
-    port: ClassVar[int] = PostgresDatabase.port
-    file_options: ClassVar[tuple[str, ...]] = POSTGRES_FILES
+    kind: ClassVar[type[Database]] = PostgresDatabase
+    file_options: ClassVar[tuple[str, ...]] = FILES
 
     template: ClassVar[Template | None] = Template(
         title="PostgreSQL",
@@ -76,11 +56,7 @@ class PostgresEntry(ServerEntry):
     def target(self) -> tuple[object, ...]:
         parts = urlsplit(self.url.reveal())
         schema, _, table = self.table.rpartition(".")
-        return (parts.hostname or "", parts.port or self.port, parts.path.strip("/"), schema or "public", table)
-
-    @property
-    def protection(self) -> Protection:
-        return of_postgres(urlsplit(self.url.reveal()).hostname, self.query)
+        return (parts.hostname or "", parts.port or self.kind.port, parts.path.strip("/"), schema or "public", table)
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:
         from connectors.sql.postgres.sink import PostgresSink  # loads the driver
@@ -99,6 +75,3 @@ class PostgresEntry(ServerEntry):
 
 class PostgresDeadLetter(TableDeadLetter, PostgresEntry):
     """`connector: postgresql`: a table of PostgreSQL."""
-
-    name: Title = NAME
-    """Stands in transaction ids: do not change it while the pipeline lives."""

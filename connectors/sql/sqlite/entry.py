@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from connectors.api.database import Database
 from connectors.api.entry import SinkEntry
-from connectors.api.fields import LocalPath, Title
+from connectors.api.fields import LocalPath
 from connectors.api.guarantee import PipelineContext
 from connectors.api.model import refuse
 from connectors.api.template import Template
-from connectors.dead_letter_names import NAME
 from connectors.log.place import LogPlace
 from connectors.sql.entry import LOG, LOG_PROMISE, UPSERT, UPSERT_PROMISE, TableDeadLetter, TableEntry
 
@@ -103,6 +102,3 @@ class SqliteEntry(TableEntry):
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):
     """`connector: sqlite`: a table of a SQLite file on this machine."""
-
-    name: Title = NAME
-    """Stands in transaction ids: do not change it while the pipeline lives."""

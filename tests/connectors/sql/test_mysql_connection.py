@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from connectors.sql.mysql.address import connect_arguments
-from connectors.sql.mysql.local_infile import LoadingConnection
+from connectors.sql.mysql.connection import LoadingConnection
 from eos.errors import SpecError
 
 
