@@ -63,10 +63,9 @@ def check_head(spec: Spec) -> Sequence[Finding]:
     """What `eos doctor` says of the database that `checkpoint.head` names. Of files there is nothing to say here."""
     if spec.checkpoint.head is None:
         return []
-    from connectors.sql import head_check
+    from connectors.sql import head
 
-    open_head(spec).close()  # opens nothing; a url that SQLAlchemy does not understand is told as by a run
-    return head_check.check_head("head", spec.checkpoint.head.reveal())
+    return head.check_head("head", spec.checkpoint.head.reveal())
 
 
 def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
@@ -86,10 +85,9 @@ def require_head(spec: Spec) -> None:
     Called once an epoch, by a run. A checkpoint location in files is refused by `open_head`.
     """
     if spec.checkpoint.head is not None:
-        from connectors.sql import head_check
+        from connectors.sql import head
 
-        open_head(spec).close()  # opens nothing; raises for a url that cannot be read
-        head_check.require_head(spec.checkpoint.head.reveal())
+        head.require_head(spec.checkpoint.head.reveal())
 
 
 @contextmanager

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from eos._lazy import importer
-from eos._neighbours import refuse_shadows
+from eos._imports import importer, refuse_shadows
 
 if TYPE_CHECKING:
     from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from eos._lazy import importer
+from eos._imports import importer
 
 if TYPE_CHECKING:
     from connectors.api.database import Database, DatabaseUse
-    from connectors.api.entry import SinkEntry, SourceEntry
+    from connectors.api.entry import SinkEntry, SourceEntry, SplitSourceEntry
     from connectors.api.fields import LocalPath, NonEmpty, Title
     from connectors.api.format import FormatEntry
     from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from connectors.api.tls import Protection
     from connectors.formats.ddl import parse_ddl
     from connectors.log.place import LogPlace
-    from connectors.sources.entry import SplitSourceEntry
     from connectors.sources.split_source import SplitSource
     from connectors.stores.contracts import PreparingStore, TokenStore
     from connectors.stores.preparing import PreparingSink
@@ -69,6 +68,7 @@ _NAMES: Final = {
     "connectors.api.entry": (
         "SinkEntry",
         "SourceEntry",
+        "SplitSourceEntry",
     ),
     "connectors.api.fields": (
         "LocalPath",
@@ -93,7 +93,6 @@ _NAMES: Final = {
     "connectors.api.tls": ("Protection",),
     "connectors.formats.ddl": ("parse_ddl",),
     "connectors.log.place": ("LogPlace",),
-    "connectors.sources.entry": ("SplitSourceEntry",),
     "connectors.sources.split_source": ("SplitSource",),
     "connectors.stores.contracts": (
         "PreparingStore",

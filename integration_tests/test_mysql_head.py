@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head
+from connectors.sql.head import SqlHead, check_head
 from connectors.sql.mysql import requirements
 from connectors.sql.mysql.engine import Session
 from tests.head_store_suite import HeadStoreSuite

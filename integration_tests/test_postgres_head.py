@@ -8,8 +8,7 @@ from contextlib import closing
 import pytest
 import sqlalchemy
 
-from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head, require_head
+from connectors.sql.head import SqlHead, check_head, require_head
 from connectors.sql.postgres import requirements
 from connectors.sql.postgres.engine import Session
 from integration_tests.services.postgres_native import Postgres

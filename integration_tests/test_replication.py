@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from connectors.api.contracts import Finding
-from connectors.sql.head_check import check_head
+from connectors.sql.head import check_head
 from connectors.sql.mysql.engine import Session as MariadbSession
 from connectors.sql.postgres.engine import Session
 from integration_tests.services.copied import CopiedMariadb, CopiedPostgres

@@ -14,7 +14,7 @@ import sqlalchemy
 
 from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
-from connectors.sql.head_check import require_head
+from connectors.sql.head import require_head
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.engine import Session

@@ -12,8 +12,7 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.sql import head, tables
-from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head
+from connectors.sql.head import SqlHead, check_head
 from connectors.sql.kind import kind_of
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.engine import Session as PostgresSession

@@ -17,7 +17,7 @@ from connectors.sql import claims
 from connectors.sql.log import ledger
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.postgres.store import PostgresStore
-from connectors.testing.held import Gate, held_committer
+from connectors.testing.behaviours.taking_over import Gate, held_committer
 from connectors.testing.life import Life
 from connectors.testing.rows import rows
 from eos.errors import ConnectorError, FencedError

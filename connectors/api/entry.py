@@ -131,6 +131,17 @@ class SourceEntry(Entry):
         raise SpecError(message, remedy="see what the connector's own documentation offers instead")
 
 
+class SplitSourceEntry(SourceEntry):
+    """Base of the entry of a source that is a `SplitSource`. A subclass declares its keys, `where` and `build`."""
+
+    on_bad_record: Literal["fail"] = "fail"
+    """A record that does not decode stops the pipeline."""
+
+    def build(self) -> SplitSource:
+        """Build the source. Opens no connection. Called at each start, on the driver."""
+        raise NotImplementedError
+
+
 class SinkEntry(Entry):
     """Base of the entries of `sinks`. The class's docstring and those of its fields are shown in `eos schema`."""
 

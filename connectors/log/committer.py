@@ -10,8 +10,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.log.ledger import Entries, Ledger, Share
-from connectors.log.segment_index import SegmentIndex
-from connectors.log.segments import by_slot, committable, segment_of, slots_of, while_committing
+from connectors.log.segments import SegmentIndex, by_slot, committable, segment_of, slots_of, while_committing
 from connectors.owner import Owner, check_counted, check_older, incarnation_of
 from eos.errors import IdentityError
 from twophase import faults

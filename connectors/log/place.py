@@ -1,24 +1,27 @@
-"""Where a sink's log lies, a folder or a prefix in a bucket, and into how many slots its checkpoints are divided."""
+"""The place of a sink's log, a folder or a prefix in a bucket: its slots, and the checks of `eos doctor`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from connectors.api.contracts import Finding
-from connectors.log.probe import probe
 from connectors.log.segments import open_log, slots_of
 from eos.errors import TargetError
 from twophase.values import Committable
 from wal.address import ObjectAddress
-from wal.errors import WalError
+from wal.errors import ObjectExistsError, ObjectMissingError, WalError
 from wal.filesystem import refuse_network_filesystem
 from wal.storage import Storage
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one on each machine
+_CHECK = "log store"
+_CONDITION = "log store: conditional put"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +113,61 @@ def late_refusal(constraints: Sequence[str]) -> Finding:
         remedy="make sure that no row breaks them: the pipeline would stop there until the row in the way is gone",
         fatal=False,
     )
+
+
+def probe(at: ObjectAddress) -> list[Finding]:
+    """Write, write again (which must be refused), read, list and delete an object of a name that nobody else has."""
+    try:
+        storage = open_log(at)
+    except TargetError as error:
+        return [Finding(_CHECK, ok=False, detail=error.message, remedy=error.remedy)]
+    name = f"eos-doctor-{secrets.token_hex(8)}.probe"
+    try:
+        return list(_tried(storage, name))
+    except WalError as error:
+        return [Finding(_CHECK, ok=False, detail=error.message, remedy=error.remedy)]
+    finally:
+        with suppress(WalError):  # what it is about has been said
+            storage.delete(name)
+
+
+def _tried(storage: Storage, name: str) -> Iterator[Finding]:
+    place = storage.describe()
+    with suppress(ObjectMissingError):  # a store that remembers "not found" would hide a segment from the driver
+        storage.open(name).close()
+    _put(storage, name, b"first")
+    yield _conditional(storage, name)
+    with storage.open(name) as file:
+        read = file.read()
+    listed = name in storage.names()
+    storage.delete(name)
+    gone = name not in storage.names()
+    wrong = [
+        *([] if read in (b"first", b"other") else ["what was read is not what was written"]),
+        *([] if listed else ["what was written is not in its listing at once"]),
+        *([] if gone else ["what was deleted is still in its listing"]),
+    ]
+    detail = "; ".join(wrong) or f"{place}: an object was written, read, listed and deleted"
+    yield Finding(_CHECK, not wrong, detail, "" if not wrong else "use a store that is strongly consistent")
+
+
+def _conditional(storage: Storage, name: str) -> Finding:
+    try:
+        _put(storage, name, b"other")
+    except ObjectExistsError:
+        return Finding(_CONDITION, ok=True, detail="a second object of one name was refused")
+    return Finding(
+        _CONDITION,
+        ok=False,
+        detail=f"{storage.describe()} ignores If-None-Match: an object was put over another one, which is lost",
+        remedy="use a store that honours it: S3, Google Cloud Storage, Azure, or a recent version of this one",
+    )
+
+
+def _put(storage: Storage, name: str, content: bytes) -> None:
+    writer = storage.create(name)
+    try:
+        writer.write(content)
+        writer.publish()
+    finally:
+        writer.discard()

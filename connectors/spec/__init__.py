@@ -11,12 +11,10 @@ from connectors.api.entry import SinkEntry, SourceEntry
 from connectors.api.guarantee import Guarantee
 from connectors.api.masking import Url, mask
 from connectors.api.mistakes import Mistake, SpecMistakesError
-from connectors.spec.code import code_of
-from connectors.spec.exposure import Exposure, exposures
 from connectors.spec.guarantees import guarantees, promise
-from connectors.spec.json_schema import json_schema
 from connectors.spec.loader import load_spec
-from connectors.spec.spec import Spec
+from connectors.spec.review import Exposure, code_of, exposures
+from connectors.spec.spec import Spec, json_schema
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 
 __all__ = [

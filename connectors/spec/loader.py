@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
+import pathlib
+import re
 from collections.abc import Mapping
-from pathlib import Path
+from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
-from connectors.api.document import Document
-from connectors.api.mistakes import SpecMistakesError
-from connectors.spec.graph import check_graph, check_trunk
-from connectors.spec.mode import check_mode
+from connectors.api.document import Document, child
+from connectors.api.mistakes import Path, SpecMistakesError, nearest
+from connectors.api.model import WRONG, shown
+from connectors.spec.graph import check_graph, check_mode, check_trunk
 from connectors.spec.reading import read_document
 from connectors.spec.spec import Spec
-from connectors.spec.translate import report_error
+
+_KINDS: Final = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_QUOTED: Final = re.compile(r"'([^']*)'")
 
 
-def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spec:
+def load_spec(path: str | pathlib.Path, environ: Mapping[str, str] | None = None) -> Spec:
     """Read a spec file, fill in its `${VARIABLE}`s, and return the validated spec.
 
     Called by: every command once, and a program before `run`. Blocks only to read the file and the files that it names;
@@ -30,7 +44,7 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spe
     Raises:
         SpecError: and nothing else. Its message lists all mistakes with their lines, and shows no secret.
     """
-    document = read_document(Path(path), os.environ if environ is None else environ)
+    document = read_document(pathlib.Path(path), os.environ if environ is None else environ)
     spec = _validate(document)
     check_graph(document)
     check_mode(document)
@@ -46,5 +60,79 @@ def _validate(document: Document) -> Spec | None:
         return Spec.model_validate(document.root, context=document)
     except ValidationError as errors:
         for error in errors.errors(include_url=False):
-            report_error(document, error)
+            _report_error(document, error)
         return None
+
+
+def _report_error(document: Document, error: ErrorDetails) -> None:
+    """Add what one of pydantic's errors means to the document's mistakes."""
+    kind, context = error["type"], error.get("ctx", {})
+    path = _path(document, error)
+    if kind == WRONG:
+        where = (*path, context["at"]) if context["at"] else path
+        document.report(where, context["found"], tuple(context["allowed"]), context["suggestion"])
+    elif kind == "missing":
+        _report_missing(document, path)
+    elif kind in {"union_tag_not_found", "union_tag_invalid"}:
+        _report_tag(document, path, kind, context)
+    elif kind == "literal_error":
+        _report_choice(document, path, error["input"], _QUOTED.findall(context["expected"]) or [context["expected"]])
+    elif kind in _KINDS:
+        _report_type(document, path, error["input"], _KINDS[kind])
+    else:
+        document.report(path, *_bound(kind, context, error))
+
+
+def _path(document: Document, error: ErrorDetails) -> Path:
+    """The location as a path of the document: pydantic puts the tag of a union's member between two keys."""
+    location = error["loc"]
+    value: object = document.root
+    path: Path = ()
+    for index, part in enumerate(location):
+        following = child(value, part)
+        if following is not None:
+            value = following[1]
+        elif error["type"] != "missing" or index < len(location) - 1:
+            continue
+        path = (*path, part)
+    return path
+
+
+def _report_missing(document: Document, path: Path) -> None:
+    """Silent where an unknown key is likely to be this one: that mistake is reported already."""
+    if path not in document.meant:
+        document.report(path, f"missing key '{path[-1]}'")
+
+
+def _report_tag(document: Document, path: Path, kind: str, context: dict[str, str]) -> None:
+    key = _QUOTED.findall(context["discriminator"])[-1]  # the last is the alias: the key of the spec
+    path = (*path, key)
+    if kind == "union_tag_not_found":
+        document.report(path, f"missing key '{path[-1]}'")
+    else:
+        _report_choice(document, path, context["tag"], _QUOTED.findall(context["expected_tags"]))
+
+
+def _report_choice(document: Document, path: Path, value: object, allowed: list[str]) -> None:
+    near = nearest(value, allowed) if isinstance(value, str) else ""
+    document.report(path, f"wrong value: {shown(value)}", tuple(allowed), near)
+
+
+def _report_type(document: Document, path: Path, value: object, expected: str) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    hint = "; write it in quotes" if number and expected == "text" else ""
+    document.report(path, f"wrong type: {shown(value)}{hint}", (expected,))
+
+
+def _bound(kind: str, context: dict[str, object], error: ErrorDetails) -> tuple[str, tuple[str, ...]]:
+    value = error["input"]
+    if kind == "greater_than_equal":
+        return f"too small: {value}", (f"at least {context['ge']}",)
+    if kind == "less_than_equal":
+        return f"too large: {value}", (f"at most {context['le']}",)
+    if kind in {"string_too_short", "too_short"}:
+        unit = "character" if isinstance(value, str) else "entry"
+        return f"{shown(value)} is too short", (f"at least {context['min_length']} {unit}",)
+    if kind in {"string_too_long", "too_long"}:
+        return f"too long: {len(str(value))} characters", (f"at most {context['max_length']} characters",)
+    return error["msg"][0].lower() + error["msg"][1:], ()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
 from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
-from connectors.api.secret import UnresolvedError
+from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
+from connectors.api.secret import Secrets, UnresolvedError
 from connectors.spec import yaml_reader
-from connectors.spec.substitution import Substitution
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -27,6 +28,7 @@ _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
+_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
 
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
@@ -37,7 +39,7 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
     """
     file = str(path)
     folder = path.absolute().parent
-    substitution = Substitution(folder, environ)
+    substitution = _Substitution(folder, environ)
     builder = _Builder(substitution)
     try:
         text = _text_of(path)
@@ -73,7 +75,7 @@ def _text_of(path: pathlib.Path) -> str:
 class _Builder:
     """Nodes into Sections and Items, within the bounds, with references resolved."""
 
-    def __init__(self, substitution: Substitution) -> None:
+    def __init__(self, substitution: _Substitution) -> None:
         self._substitution = substitution
         self._values = 0
         self._characters = 0
@@ -130,3 +132,64 @@ class _Builder:
         if self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS:
             found = f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters, with what aliases (*name) repeat"
             raise yaml_reader.Unreadable(Mistake("", line, found))
+
+
+class _Substitution:
+    """Replaces references, and remembers what came in: `secrets`. Used for one load of one spec."""
+
+    def __init__(self, folder: pathlib.Path, environ: Mapping[str, str]) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._places: dict[str, Secrets] = {}
+        self.secrets: set[str] = set()
+
+    def apply(self, text: str, *, is_secret: bool = True) -> str:
+        """The text with its references resolved, which are secrets from then on. Raises UnresolvedError.
+
+        Reads a named file once.
+        """
+        if "${" not in text:
+            return text
+        pieces: list[str] = []
+        end, substituted = 0, False
+        for match in _REFERENCE.finditer(text):
+            pieces.append(text[end : match.start()])
+            end = match.end()
+            if match[0] == "$${":
+                pieces.append("${")
+                continue
+            value = self._resolve(match)
+            pieces.append(value)
+            if is_secret:
+                self.secrets.add(value)
+            substituted = True
+        pieces.append(text[end:])
+        return Text("".join(pieces)) if substituted else "".join(pieces)
+
+    def _resolve(self, match: re.Match[str]) -> str:
+        if match[2] is None:
+            found = f"'{match[0][:40]}' is not closed with '}}'"
+            raise UnresolvedError(found, allowed=("$${ for the two characters ${",))
+        kind, colon, name = match[1].partition(":")
+        if not colon:
+            kind, name = "env", kind
+        try:
+            value: object = self._place(kind).resolve(name)
+        except UnknownPluginError:
+            found = f"'{match[0]}' is neither a variable nor a file"
+            allowed = (*(f"${{{each}:…}}" for each in installed(SECRETS)), "$${ for ${ itself")
+            raise UnresolvedError(found, allowed=allowed) from None
+        except PluginError as error:
+            raise UnresolvedError(f"'{match[0]}': {error.message}; {error.remedy}") from None
+        except UnresolvedError:
+            raise
+        except (Exception, SystemExit) as error:  # of a plugin; its message may quote a secret
+            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} raised {type(error).__name__}") from error
+        if not isinstance(value, str):
+            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} returned no text")
+        return value
+
+    def _place(self, kind: str) -> Secrets:
+        if kind not in self._places:
+            self._places[kind] = load(SECRETS, kind, Secrets)(self._folder, self._environ)
+        return self._places[kind]

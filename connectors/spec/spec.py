@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -11,7 +11,7 @@ from connectors.api import plugins
 from connectors.api.choice import Chosen
 from connectors.api.document import Document
 from connectors.api.entry import SinkEntry, SourceEntry
-from connectors.api.fields import Title
+from connectors.api.fields import Title, is_duration
 from connectors.api.guarantee import PipelineContext
 from connectors.api.login import extras_of
 from connectors.api.masking import mask
@@ -27,6 +27,7 @@ _DeadLetter = Annotated[
     SinkEntry,
     Chosen(plugins.SINKS, "connector", SinkEntry, lambda found: found.dead_letter_model(), "takes no dead letters"),
 ]
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Spec(Strict):
@@ -160,3 +161,23 @@ class Spec(Strict):
     def mask(self, text: str) -> str:
         """The text without this spec's secrets. For every message, log and plan."""
         return mask(text, self._secrets)
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of a spec as users write it: keys by their aliases, durations as text. Pure."""
+    schema = _readable(Spec.model_json_schema(by_alias=True))
+    return {"$schema": _DIALECT, **schema, "title": "eos pipeline"}
+
+
+def _readable(node: Any) -> Any:
+    """Without titles, which only repeat the keys; with defaults in the form in which they would be written."""
+    if isinstance(node, list):
+        return [_readable(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    found = {key: _readable(value) for key, value in node.items() if key != "title" or not isinstance(value, str)}
+    if "default" in found and is_duration(found):
+        found["default"] = f"{found['default']:g}s"
+    elif found.get("default") is None or isinstance(found["default"], dict):
+        found.pop("default", None)  # null says nothing; a section's default is the sum of its keys'
+    return found

@@ -29,13 +29,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects import mysql
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
+from connectors.api.contracts import Finding
 from connectors.sql.kind import kind_of, place_of
+from connectors.sql.statements import StatementError
 from connectors.sql.table_format import COMMENT, check_formats, creating, reading
 from eos.errors import (
     HeadAccessError,
     HeadError,
     HeadFormatError,
     HeadUnknownError,
+    SpecError,
     TargetError,
 )
 from twophase.head import Versioned
@@ -264,3 +267,23 @@ class SqlHead:
                 raise HeadAccessError(message, remedy=refusal) from None
             remedy = "see that the database answers, and that the user may create and change tables"
             raise HeadError(message, remedy=remedy) from None
+
+
+def check_head(name: str, url: str) -> Sequence[Finding]:
+    """The findings, under this name; none of a file. `url`: a secret. Raises SpecError."""
+    return kind_of(url).check_head(name, url)
+
+
+def require_head(url: str) -> None:
+    """Refuse a database that may lose a decision which it has acknowledged (R6). Raises SpecError. `url`: a secret.
+
+    Returns where the database does not answer: the start then waits for it, as `restart` says.
+    """
+    try:
+        wrong = [each for each in kind_of(url).head_requirements(url) if each.fatal and not each.ok]
+    except StatementError:
+        return
+    if wrong:
+        message = "checkpoint.head: the database does not give what exactly-once rests on:\n  - "
+        message += "\n  - ".join(f"{each.check}: {each.detail}" for each in wrong)
+        raise SpecError(message, remedy="; ".join(each.remedy for each in wrong))

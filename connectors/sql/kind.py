@@ -17,6 +17,8 @@ from sqlalchemy.exc import ArgumentError
 from connectors.api import plugins
 from connectors.api.contracts import Finding
 from connectors.api.database import Database
+from connectors.api.login import LoginOptionsError, TokenLogin, token_login
+from connectors.aws import rds_token
 from connectors.sql.statements import StatementError
 from eos.errors import SpecError
 
@@ -97,3 +99,16 @@ def kind_of(url: str) -> DatabaseKind:
         raise SpecError(message, remedy=f"use a database of one of these kinds: {', '.join(error.known)}") from None
     assert isinstance(kind, DatabaseKind)
     return kind
+
+
+def login_of(url: str) -> TokenLogin | None:
+    """Return who logs in by a token; None: the URL's own password counts. Raises SpecError."""
+    try:
+        return token_login(url)
+    except LoginOptionsError as error:
+        raise SpecError(f"the url: {error.message}", remedy=f"write {error.remedy}") from None
+
+
+def fresh_password(login: TokenLogin) -> str:
+    """Return a token, which the server takes for the next 15 minutes. Raises AwsLoginError, SpecError."""
+    return rds_token(login.identity, login.host, login.port, login.user)

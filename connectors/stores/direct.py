@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.row_spool import RowSpool
+from connectors.stores.base import RowForm
 from connectors.stores.contracts import PreparingStore, TokenStore
-from connectors.stores.rows import RowForm
 from connectors.stores.token import direct_slot, transaction_name
 from eos.errors import SinkUnavailableError
 from twophase import faults

@@ -18,10 +18,9 @@ import pyarrow as pa
 from connectors.api.contracts import Finding
 from connectors.log.ledger import Share
 from connectors.owner import Owner, check_counted, check_older, incarnation_of
-from connectors.stores.base import SmallStoreSink
+from connectors.stores.base import RowForm, SmallStoreSink, stored_schema
 from connectors.stores.contracts import PreparingStore
 from connectors.stores.direct import StoreDirectWriter, land_in_preparing_store
-from connectors.stores.rows import RowForm, stored_schema
 from connectors.stores.slot import Slot, number_of, seen
 from connectors.stores.stream import RowStream
 from connectors.stores.token import transaction_name, transaction_of

@@ -11,17 +11,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from connectors.testing.behaviours.chance import Chance
 from connectors.testing.behaviours.committing import Committing
 from connectors.testing.behaviours.counting import Counting
-from connectors.testing.behaviours.direct import Direct
-from connectors.testing.behaviours.killing import Killing
-from connectors.testing.behaviours.merging import Merging
+from connectors.testing.behaviours.killing import Chance, Killing
 from connectors.testing.behaviours.repairing import Repairing
 from connectors.testing.behaviours.repeating import Repeating
 from connectors.testing.behaviours.starting import Starting
 from connectors.testing.behaviours.taking_over import TakingOver
-from connectors.testing.behaviours.writing import Writing
+from connectors.testing.behaviours.writing import Direct, Merging, Writing
 from connectors.testing.life import Life
 from connectors.testing.target import Target
 

@@ -10,17 +10,147 @@ itself.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from connectors.testing.behaviours.preparing_storing import PreparingStoring
-from connectors.testing.behaviours.setting_back import SettingBack
+from connectors.testing.behaviours.repairing import SettingBack
 from connectors.testing.behaviours.storing import Storing
-from connectors.testing.behaviours.token_storing import TokenStoring
 from connectors.testing.compliance import SinkCompliance
-from connectors.testing.store_target import StoreTarget
+from connectors.testing.life import Life
+from connectors.testing.rows import Row, rows
+from connectors.testing.store_target import INCARNATION, StoreTarget, batches, name_of
 from connectors.testing.target import Target
+from eos.errors import FencedError, LostCommittableError
+from twophase.ids import Scope
+
+
+class PreparingStoring(Storing):
+    """See the module."""
+
+    is_preparing = True
+
+    def test_what_is_prepared_is_listed_and_not_seen(self, store: Any) -> None:
+        names = [name_of(n) for n in range(3)]
+        for n, name in enumerate(names):
+            store.prepare(name, batches(*rows(n * 10, n * 10 + 3)))
+        assert sorted(store.list(INCARNATION)) == names
+        assert sorted(store.list("")) == names
+        assert list(store.list("d" * 20)) == []
+        assert self.seen(store) == Counter()
+        assert store.commit("s", "", "one", [names[0], names[2]])
+        assert list(store.list(INCARNATION)) == [names[1]]
+        assert self.seen(store) == Counter([*rows(0, 3), *rows(20, 23)])
+
+    def test_what_is_aborted_cannot_be_committed(self, store: Any) -> None:
+        kept, gone = name_of(0), name_of(1)
+        store.prepare(kept, batches(*rows(0, 3)))
+        store.prepare(gone, batches(*rows(3, 5)))
+        store.abort([gone, name_of(7)])
+        store.abort([gone])
+        assert list(store.list(INCARNATION)) == [kept]
+        with pytest.raises(LostCommittableError):
+            store.commit("s", "", "one", [kept, gone])
+        assert (self.token(store, "s"), self.seen(store)) == ("", Counter())
+        assert store.commit("s", "", "one", [kept])
+        store.abort([kept])  # it is visible, and stays so
+        assert self.seen(store) == Counter(rows(0, 3))
+
+    def test_a_commit_that_comes_twice_adds_nothing(self, store: Any) -> None:
+        store.prepare(name_of(0), batches(*rows(0, 3)))
+        assert store.commit("s", "", "one", [name_of(0)])
+        assert not store.commit("s", "", "one", [name_of(0)])
+        with suppress(LostCommittableError):
+            store.commit("s", "one", "two", [name_of(0)])
+        assert self.seen(store) == Counter(rows(0, 3))
+
+    def test_rows_that_end_in_an_error_are_listed_or_gone(self, store: Any) -> None:
+        def broken() -> Iterator[pa.RecordBatch]:
+            yield from batches(*rows(3, 5))
+            raise OSError("the rows were given up")
+
+        with pytest.raises(Exception, match="the rows were given up"):
+            store.prepare(name_of(0), broken())
+        store.abort(store.list(INCARNATION))
+        assert list(store.list("")) == []
+        assert self.seen(store) == Counter()
+
+    def test_nobody_older_prepares_after_a_claim(self, life: Life) -> None:
+        """R5: a zombie task may prepare at any time. No decision names its rows, and they are removed."""
+        scope = life.permit(0)
+        open_before, old = life.writer(scope), life.committer
+        life.write(open_before, *rows(0, 5))
+        life.start()
+        with pytest.raises(FencedError):
+            old.permit(Scope(life.incarnation, 1, 0, 2))
+        with pytest.raises(FencedError):
+            old.claim(life.incarnation, 1)
+        with suppress(Exception):  # the start may have removed what was unfinished
+            open_before.prepare()
+        assert life.target.rows() == Counter()
+        life.checkpoint(0, rows(0, 5))
+        assert life.target.rows() == Counter(rows(0, 5))
+        assert life.prepared() == []
+        assert self._left(life) == []
+
+    def test_a_zombie_that_prepares_after_its_permit_was_revoked_never_lands(self, life: Life) -> None:
+        scope = life.permit(0)
+        late, later = life.writer(scope), life.writer(scope, 1)
+        life.write(late, *rows(0, 5))
+        life.decided[0] = [life.prepare(scope, *rows(0, 5))]
+        life.commit(0)
+        life.committer.revoke(scope, counted=True)
+        with suppress(Exception):  # the commit may have removed what was unfinished
+            late.prepare()
+        life.write(later, *rows(0, 5))
+        assert later.prepare().rows == 5
+        assert life.target.rows() == Counter(rows(0, 5))
+        assert life.prepared() == [], "it is of a checkpoint that is committed"
+        life.checkpoint(1, rows(5, 8))
+        assert life.target.rows() == Counter(rows(0, 8))
+        assert self._left(life) == []
+
+    def _left(self, life: Life) -> list[str]:
+        assert isinstance(life.target, StoreTarget)
+        return list(life.target.store.list(""))
+
+
+class TokenStoring(Storing):
+    """See the module."""
+
+    is_preparing = False
+
+    def test_rows_that_end_in_an_error_leave_nothing(self, store: Any) -> None:
+        assert self.put(store, "s", "", "one", 0, *rows(0, 3))
+
+        def broken() -> Iterator[pa.RecordBatch]:
+            yield from batches(*rows(3, 5))
+            raise OSError("the log cannot be read")
+
+        with pytest.raises(Exception, match="the log cannot be read"):
+            store.apply("s", "one", "two", broken())
+        assert (self.token(store, "s"), self.seen(store)) == ("one", Counter(rows(0, 3)))
+        assert self.put(store, "s", "one", "two", 1, *rows(3, 5))
+        assert self.seen(store) == Counter(rows(0, 5))
+
+    def test_many_batches_are_one_step(self, store: Any) -> None:
+        """No reader sees a part of them."""
+        parts: list[Counter[Row]] = []
+
+        def watched() -> Iterator[pa.RecordBatch]:
+            for n in range(4):
+                yield from batches(*rows(n * 10, n * 10 + 10))
+                with suppress(Exception):  # an embedded store may lock readers out meanwhile
+                    parts.append(self.seen(store))
+
+        assert store.apply("s", "", "one", watched())
+        assert not any(parts)
+        assert self.seen(store) == Counter(rows(0, 40))
 
 
 class _StoreCompliance(Storing, SinkCompliance, SettingBack):

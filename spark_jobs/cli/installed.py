@@ -2,15 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from inspect import cleandoc
+from typing import Any, Final
 
 import typer
 from rich.table import Table
 
-from connectors.api.inventory import Listed, inventory
-from connectors.api.plugins import GROUPS
+from connectors.api import plugins
+from connectors.api.database import Database
+from connectors.api.entry import SinkEntry, SourceEntry
+from connectors.api.format import FormatEntry
+from connectors.api.secret import Secrets
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
+
+BASES: Final[Mapping[str, type[Any]]] = {
+    plugins.SOURCES: SourceEntry,
+    plugins.SINKS: SinkEntry,
+    plugins.FORMATS: FormatEntry,
+    plugins.SECRETS: Secrets,
+    plugins.DATABASES: Database,
+}
+"""The base class of each group's plugins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One plugin, as `eos connectors` shows it."""
+
+    group: str
+    name: str
+    distribution: str
+    version: str
+    origin: str
+    description: str  # the first paragraph of the class's docstring
+    guarantees: Mapping[str, str]  # of a sink: the promise, by value of `commit`
+    error: str = ""
+    remedy: str = ""
+
+
+def inventory() -> Iterator[Listed]:
+    """Yield all installed plugins. Imports each; an error of one is in its own line."""
+    for group, base in BASES.items():
+        for name, found in plugins.installed(group).items():
+            for plugin in found:
+                yield _listed(plugin, name, base)
+
+
+def _listed(plugin: plugins.Plugin, name: str, base: type[Any]) -> Listed:
+    known = (plugin.group, name, plugin.distribution, plugin.version, plugin.origin)
+    try:
+        loaded = plugins.load(plugin.group, name, base)
+    except plugins.PluginError as error:
+        return Listed(*known, "", {}, error.message, error.remedy)
+    paragraph = cleandoc(loaded.__doc__ or "").partition("\n\n")[0]
+    return Listed(*known, " ".join(paragraph.split()), dict(getattr(loaded, "promises", {})))
 
 
 def connectors(as_json: AsJson = False, debug: Debug = False) -> None:
@@ -44,7 +92,7 @@ def _table(found: list[Listed]) -> Table:
         table.add_column(heading, overflow="fold")
     for each in found:
         origin = f"{each.distribution} {each.version}\n{each.origin}"
-        table.add_row(*map(out.text, (GROUPS[each.group], each.name, origin, _about(each))))
+        table.add_row(*map(out.text, (plugins.GROUPS[each.group], each.name, origin, _about(each))))
     return table
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from eos._neighbours import PACKAGES
+from eos._imports import PACKAGES
 
 ROOT = Path(__file__).parents[2]
 

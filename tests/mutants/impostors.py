@@ -55,7 +55,7 @@ MUTANTS: Final = (
     Mutant(
         name="nobody is told that Spark shows the secret of a step",
         rule="docs/security.md, Secrets",
-        path="connectors/spec/exposure.py",
+        path="connectors/spec/review.py",
         before='for name in ("ui", "eventLog"))',
         after='for name in ("ui",))',
         caught_by=("tests/connectors/spec/test_security.py::test_validate_names_steps_whose_secrets_spark_would_show",),

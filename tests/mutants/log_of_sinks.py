@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/log/committer.py"
 _KEYED: Final = "connectors/log/keyed.py"
-_LISTED: Final = "connectors/log/segment_index.py"
+_LISTED: Final = "connectors/log/segments.py"
 _NEWEST: Final = "connectors/log/newest.py"
 _SEGMENTS: Final = "connectors/log/segments.py"
 _BELONGING: Final = "connectors/log/committer.py"
@@ -229,7 +229,7 @@ MUTANTS: Final = (
     Mutant(
         name="`eos doctor` is content with a store that overwrites",
         rule="docs/sinks.md, The log in an object store",
-        path="connectors/log/probe.py",
+        path="connectors/log/place.py",
         before="""        _put(storage, name, b"other")
     except ObjectExistsError:
         return""",

@@ -7,10 +7,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _GUARANTEES: Final = "connectors/spec/guarantees.py"
-_MODE: Final = "connectors/spec/mode.py"
+_MODE: Final = "connectors/spec/graph.py"
 _KAFKA_SINK: Final = "connectors/kafka/sink/entry.py"
 _STARTING: Final = "connectors/kafka/starting_offsets.py"
-_SUBSTITUTION: Final = "connectors/spec/substitution.py"
+_SUBSTITUTION: Final = "connectors/spec/reading.py"
 _READER: Final = "connectors/spec/yaml_reader.py"
 _TABLE_NAMES: Final = "connectors/spec/table_names.py"
 _TABLE_TESTS: Final = "tests/connectors/spec/test_table_names.py"

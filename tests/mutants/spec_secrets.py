@@ -132,7 +132,7 @@ MUTANTS: Final = (
     Mutant(
         name="what came from a file or the environment is not a secret",
         rule=_MASKING,
-        path="connectors/spec/substitution.py",
+        path="connectors/spec/reading.py",
         before="            if is_secret:\n",
         after="            if not is_secret:\n",
         caught_by=(

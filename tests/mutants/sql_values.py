@@ -195,7 +195,7 @@ MUTANTS: Final = (
     Mutant(
         name="text that is not UTF-8 gets into a log for PostgreSQL",
         rule=_RULE,
-        path="connectors/sql/postgres/stored.py",
+        path="connectors/sql/postgres/encode.py",
         before="        check_utf8(plan.name, texts, first_row)\n",
         after="        pass\n",
         caught_by=(f"{_TESTS}test_before_a_log_text_is_utf8",),
@@ -203,7 +203,7 @@ MUTANTS: Final = (
     Mutant(
         name="what MySQL refuses gets into a log",
         rule=_RULE,
-        path="connectors/sql/mysql/stored.py",
+        path="connectors/sql/mysql/encode.py",
         before="        plan.range.check(plan.name, texts, first_row, in_hex=plan.form is Form.BYTES)\n",
         after="",
         caught_by=(f"{_TESTS}test_before_a_log_what_mysql_refuses_is_a_bad_row",),

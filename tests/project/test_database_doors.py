@@ -17,8 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.api.contracts import Sink
 from connectors.sql.dead_letters import read_dead_letters
-from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head, require_head
+from connectors.sql.head import SqlHead, check_head, require_head
 from connectors.sql.kind import kind_of
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.mysql.sink import MySqlSink

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from connectors.spec.json_schema import json_schema
+from connectors.spec.spec import json_schema
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
 _ROW = re.compile(r"^\| `([^`]*)` \|", re.MULTILINE)

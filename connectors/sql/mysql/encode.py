@@ -1,4 +1,7 @@
-"""An Arrow column as the text that MySQL reads, checked so that nothing is altered on the way. No Python per row."""
+"""An Arrow column as the text that MySQL reads, checked so that nothing is altered on the way. No Python per row.
+
+Texts are escaped where a statement is written. In a log they wait as they are: see connectors.sql.stored.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from connectors.formats.json_loss import check_names_and_doubles
 from connectors.formats.json_text import check_finite, has_repeats, json_text
 from connectors.sql.column_text import hex_text, whole_fraction
 from connectors.sql.kinds import is_nested, is_text
-from connectors.sql.limits import no_members
+from connectors.sql.limits import check_utf8, no_members
 from connectors.sql.mysql.fit import ColumnPlan, Form
+from connectors.sql.stored import FORM, StoredRows
 
 
 def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
@@ -100,3 +104,22 @@ def _only_members(texts: pa.Array, members: tuple[str, ...]) -> None:
     """Others the server takes for numbers of members, or for those that its collation calls equal."""
     if pc.any(no_members(texts, members)).as_py():
         raise pa.ArrowInvalid("no member of the column's, letter by letter")
+
+
+class Stored(StoredRows[ColumnPlan]):
+    """Rows in a log for MySQL or MariaDB, as the texts that the server gets."""
+
+    __slots__ = ()
+
+    def _texts(self, plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
+        return texts(plan, values, first_row)
+
+    def _check(self, plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
+        if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
+            check_utf8(plan.name, texts, first_row)
+        plan.range.check(plan.name, texts, first_row, in_hex=plan.form is Form.BYTES)
+
+
+def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:
+    """Return how the columns of a segment are quoted."""
+    return tuple(ColumnPlan(field.name, field.name, Form(field.metadata[FORM].decode())) for field in schema)

@@ -21,13 +21,12 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.api.login import TokenLogin
 from connectors.aws import AwsLoginError
-from connectors.sql.kind import pooling
+from connectors.sql.kind import fresh_password, login_of, pooling
 from connectors.sql.mysql.address import connect_arguments
 from connectors.sql.mysql.connection import LoadingConnection
 from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.errors import NO_TOKEN, ServerError, of_driver
 from connectors.sql.statements import LET_GO_S
-from connectors.sql.token_password import fresh_password, login_of
 
 _SESSION: Final = {
     "lock_wait_timeout": 20,  # seconds, for metadata locks; the server's default is a year (H17)

@@ -9,12 +9,12 @@ from typing import ClassVar
 from connectors.api.contracts import Finding
 from connectors.sql.mysql import doctor, requirements
 from connectors.sql.mysql.address import masked
+from connectors.sql.mysql.encode import Stored
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.fit import ColumnPlan, plan_columns
 from connectors.sql.mysql.partitioning import REMEDY, partitioning, repeating_keys
 from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.store import MySqlStore, merge_problems
-from connectors.sql.mysql.stored import Stored
 from connectors.sql.mysql.target import Target, find_target, missing
 from connectors.sql.mysql.types import types_of
 from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter

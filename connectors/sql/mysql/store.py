@@ -14,9 +14,9 @@ from connectors.sql.bulk_writer import Sender
 from connectors.sql.log.merging import check_key, split
 from connectors.sql.mysql import zombie_connections
 from connectors.sql.mysql.bulk import Bulk, refusals
+from connectors.sql.mysql.encode import plans_of
 from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.partitioning import EXACT_TYPES, is_exact
-from connectors.sql.mysql.stored import plans_of
 from connectors.sql.mysql.target import Target, read_target
 from connectors.sql.statements import in_transaction
 from eos.errors import BadRowError, TargetError

@@ -1,4 +1,7 @@
-"""An Arrow column as the text that PostgreSQL reads, checked so that nothing is altered. No Python per row."""
+"""An Arrow column as the text that PostgreSQL reads, checked so that nothing is altered. No Python per row.
+
+Texts are escaped where a statement is written. In a log they wait as they are: see connectors.sql.stored.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,17 @@ from connectors.bad_values import convert_checked
 from connectors.formats.json_loss import check_names, check_no_nul
 from connectors.formats.json_text import json_text
 from connectors.sql.column_text import hex_text, whole_fraction
+from connectors.sql.limits import (
+    check_decimals,
+    check_integers,
+    check_members,
+    check_pattern,
+    check_utf8,
+    check_years,
+    integer_range,
+)
 from connectors.sql.postgres.fit import ColumnPlan, Form
+from connectors.sql.stored import FORM, StoredRows
 
 
 def texts(plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
@@ -67,3 +80,31 @@ def _storable(text: pa.Array, length: int | None) -> pa.Array:
     if length is not None and text.null_count < len(text) and pc.max(pc.utf8_length(text)).as_py() > length:
         raise pa.ArrowInvalid(f"longer than {length} characters")
     return text
+
+
+class Stored(StoredRows[ColumnPlan]):
+    """Rows in a log for PostgreSQL, as the texts that the server gets."""
+
+    __slots__ = ()
+
+    def _texts(self, plan: ColumnPlan, values: pa.Array, first_row: int) -> pa.Array:
+        return texts(plan, values, first_row)
+
+    def _check(self, plan: ColumnPlan, texts: pa.Array, first_row: int) -> None:
+        if plan.form in (Form.TEXT, Form.JSON):  # what is nested is copied as it is
+            check_utf8(plan.name, texts, first_row)
+        if plan.bits is not None:
+            check_integers(plan.name, texts, *integer_range(plan.bits), first_row)
+        if plan.digits is not None:
+            check_decimals(plan.name, texts, *plan.digits, first_row)
+        if plan.dated:
+            check_years(plan.name, texts, first_row)
+        if plan.members:
+            check_members(plan.name, texts, plan.members, first_row)
+        if plan.form is Form.UUID:
+            check_pattern(plan.name, texts, "^[0-9a-f]{32}$", first_row, "no UUID")
+
+
+def plans_of(schema: pa.Schema) -> tuple[ColumnPlan, ...]:
+    """Return how the columns of a segment are escaped."""
+    return tuple(ColumnPlan(field.name, field.name, Form(field.metadata[FORM].decode())) for field in schema)

@@ -14,11 +14,10 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.api.login import TokenLogin
 from connectors.aws import AwsLoginError
-from connectors.sql.kind import pooling
+from connectors.sql.kind import fresh_password, login_of, pooling
 from connectors.sql.postgres.address import connect_arguments
 from connectors.sql.postgres.errors import NO_TOKEN
 from connectors.sql.postgres.patience import Backend, PatientConnection
-from connectors.sql.token_password import fresh_password, login_of
 
 WHO: Final = "pg_backend_pid(), pg_postmaster_start_time()"
 """What a connection selects for ServerSide: a pooler tells libpq another process id than the server's."""

@@ -13,12 +13,12 @@ from connectors.sql.log.merging import check_key
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres import doctor, requirements
 from connectors.sql.postgres.address import masked
+from connectors.sql.postgres.encode import Stored
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
 from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns, repeating_keys
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
-from connectors.sql.postgres.stored import Stored
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.types import TYPES
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter

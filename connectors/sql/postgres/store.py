@@ -14,8 +14,8 @@ from connectors.sql.column_text import slices
 from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.postgres import zombie_connections
 from connectors.sql.postgres.copying import copy, copy_statement, lines
+from connectors.sql.postgres.encode import plans_of
 from connectors.sql.postgres.engine import Session, quote
-from connectors.sql.postgres.stored import plans_of
 from connectors.sql.postgres.target import read_target
 from connectors.sql.statements import in_transaction
 from eos.errors import BadRowError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 from collections import Counter
 from collections.abc import Sequence
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import ClassVar, Final
 
 import pytest
 
@@ -101,3 +102,52 @@ def _prepare(sink: Sink, transaction: TransactionId, share: Sequence[Row]) -> Co
     writer = sink.writer(transaction)
     writer.write(batch(*share).select(list(sink.columns)))
     return writer.prepare()
+
+
+class Chance:
+    """Behaviours under random faults."""
+
+    events: ClassVar[int] = 30
+    """How many come by chance, one after another; fewer for a service that takes its time to start."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_any_order_of_events(self, life: Life, seed: int) -> None:
+        """Attempts, failed tries, decisions, commits and starts as chance will have it: at every moment what is seen
+        is what was committed, and at the end what was decided."""
+        chance = random.Random(seed)
+        number, attempt, committed = 0, 1, Counter[Row]()
+        for _ in range(self.events):
+            event = chance.choice(("try", "fail", "decide", "start", "again"))
+            if event == "again" and life.decided:
+                life.commit(chance.choice(sorted(life.decided)))
+                continue
+            if event == "start":
+                life.start()
+                attempt = 1
+                continue
+            scope = life.permit(number, attempt)
+            shares = [rows(number * 10 + task * 5, number * 10 + task * 5 + chance.randrange(5)) for task in range(2)]
+            accepted = [life.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
+            assert life.target.rows() == committed
+            if event == "fail":
+                life.committer.abort([each for each in life.prepared() if _is_of(each.transaction, scope)])
+                life.committer.revoke(scope)
+                attempt += 1
+                continue
+            life.decided[number] = accepted
+            committed.update(row for share in shares for row in share)
+            if event == "decide":  # and killed right after
+                life.start()
+            else:
+                life.commit(number)
+                life.committer.revoke(scope)
+            number, attempt = number + 1, 1
+            assert life.target.rows() == committed
+        life.start()
+        assert life.target.rows() == committed
+        assert committed.total() > 0
+        assert life.prepared() == []
+
+
+def _is_of(transaction: object, scope: Scope) -> bool:
+    return getattr(transaction, "scope", None) == scope

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 from typing import Any, ClassVar, Final
@@ -18,12 +20,15 @@ from connectors.testing.life import Life
 from connectors.testing.rows import Row, rows
 from connectors.testing.store_target import INCARNATION, ROWS, VALUES, StoreTarget, batches, name_of
 from connectors.testing.target import Target
-from connectors.testing.unsteady import SteadySink, Unsteady
-from eos.errors import ConnectorError
+from eos.errors import ConnectorError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId, sink_key
 
 _TOKENS: Final = ("a", "b" * 400, '{"a":"\\"b\\" c"}', "it's; DROP TABLE eos_token; --", "%s %(x)s ? :x", "\\N\\t")
 _WAIT_S: Final = 60.0
+_CALLS: Final = frozenset({"applied", "apply", "witness", "commit", "abort", "list"})
+"""Calls of the driver. `prepare` is a task's: its failure aborts the checkpoint."""
+
+_ATTEMPTS: Final = 200
 
 
 class Storing:
@@ -206,3 +211,61 @@ class Storing:
         folder = tmp_path / "alone"
         folder.mkdir()
         return folder
+
+
+class Unsteady:
+    """A store behind a network. A call may not arrive; or it lands, and its answer is lost."""
+
+    def __init__(self, store: Any, seed: int) -> None:
+        self._store = store
+        self._chance = random.Random(seed)
+        self.lost: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if name not in _CALLS:
+            return found
+
+        def call(*args: Any) -> Any:
+            if self._chance.random() < 0.15:
+                raise SinkUnavailableError(f"{name}: the call did not arrive")
+            answer = found(*args)
+            if self._chance.random() < 0.25:
+                self.lost.append(name)
+                raise SinkUnavailableError(f"{name}: the answer was lost")
+            return answer
+
+        return call
+
+
+@dataclass
+class SteadySink:
+    """A sink whose committers retry, as the protocol's driver does."""
+
+    sink: Any
+
+    def committer(self, pipeline: str) -> Any:
+        return _Steady(self.sink.committer(pipeline))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.sink, name)
+
+
+class _Steady:
+    def __init__(self, committer: Any) -> None:
+        self._committer = committer
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._committer, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for _ in range(_ATTEMPTS):
+                try:
+                    return found(*args, **kwargs)
+                except SinkUnavailableError:
+                    continue
+            raise AssertionError(f"{name} never came to an end")
+
+        return call

@@ -23,11 +23,11 @@ from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.log.store import Store
 from connectors.sql.mysql import fit as of_mysql
+from connectors.sql.mysql.encode import Stored as MySqlForm
 from connectors.sql.mysql.store import MySqlStore
-from connectors.sql.mysql.stored import Stored as MySqlForm
 from connectors.sql.postgres import fit as of_postgres
+from connectors.sql.postgres.encode import Stored as PostgresForm
 from connectors.sql.postgres.store import PostgresStore
-from connectors.sql.postgres.stored import Stored as PostgresForm
 from eos.errors import BadRowError, ConnectorError, FencedError, IdentityError, SinkUnavailableError, TargetError
 from tests.played.mysql import MYSQL, mysql
 from tests.played.postgres import postgres

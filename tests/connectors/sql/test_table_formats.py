@@ -23,8 +23,7 @@ from connectors import sql
 from connectors.api.contracts import Finding
 from connectors.log.place import LogPlace
 from connectors.sql import head, table_format, tables
-from connectors.sql.head import SqlHead
-from connectors.sql.head_check import check_head
+from connectors.sql.head import SqlHead, check_head
 from connectors.sql.slots import LOG_TABLES, SLOT
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore

@@ -20,14 +20,14 @@ from connectors.sql.limits import check_decimals, check_moments, check_sign, che
 from connectors.sql.mysql import encode as mysql
 from connectors.sql.mysql import fit as of_mysql
 from connectors.sql.mysql.bulk import Bulk
+from connectors.sql.mysql.encode import Stored as MySqlForm
 from connectors.sql.mysql.ranges import Range
-from connectors.sql.mysql.stored import Stored as MySqlForm
 from connectors.sql.mysql.target import TargetColumn as MySqlColumn
 from connectors.sql.postgres import encode as postgres
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.copying import copy_data
+from connectors.sql.postgres.encode import Stored as PostgresForm
 from connectors.sql.postgres.keys import partition_columns
-from connectors.sql.postgres.stored import Stored as PostgresForm
 from connectors.sql.postgres.target import Target, TargetColumn, UniqueIndex
 from connectors.testing.rows import as_spark_has
 from eos.errors import BadRowError

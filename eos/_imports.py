@@ -1,12 +1,14 @@
-"""A check that Python finds the packages that were installed with `eos`.
+"""How the public modules import: each name when it is first used (PEP 562), and only the packages installed with `eos`.
 
-Their names are common. If a job has a folder `connectors/` beside it, Python finds that folder before the installed
-package. An import deep in the framework would then fail, with a message that names neither folder.
+The names of the packages are common. If a job has a folder `connectors/` beside it, Python finds that folder before the
+installed package. An import deep in the framework would then fail, with a message that names neither folder.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -45,3 +47,18 @@ def _is_command() -> bool:
     """Whether this process is the command: its console script, or Python looking up the module of `-m eos`."""
     started = sys.argv[0] if sys.argv else ""
     return Path(started).name == "eos" or (started == "-m" and "eos" in sys.orig_argv)
+
+
+def importer(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:
+    """Return the `__getattr__` of a public module. `names`: its names by the module that defines them."""
+    modules = {name: module for module, found in names.items() for name in found}
+
+    def find(name: str) -> object:
+        if name not in modules:
+            message = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(message)
+        value: object = getattr(import_module(modules[name]), name)
+        setattr(sys.modules[package], name, value)  # the next use does not call this function
+        return value
+
+    return find

@@ -1,9 +1,11 @@
-"""What of a pipeline is not protected on its way, from the spec alone, in plain words. Pure."""
+"""Connections of a spec that are not protected, and code that it runs and that is not this project's. Pure."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import urlsplit
 
 from connectors.api.database import protection_of
@@ -11,8 +13,24 @@ from connectors.api.entry import Entry
 from connectors.api.masking import mask
 from connectors.api.tls import Protection, is_local
 from connectors.spec.spec import Spec
-from connectors.spec.steps import SqlStep
+from connectors.spec.steps import PythonStep, SqlStep
 from wal.address import ObjectAddress
+
+_BRINGS_CODE: Final = re.compile(
+    r"spark\.("
+    r"(jars|archives|files)(\..*)?|plugins(\..*)?|submit\.pyFiles|extraListeners|"
+    r"(driver|executor)\.(extra|default)(JavaOptions|ClassPath|LibraryPath)|(driver|executor)\.userClassPathFirst|"
+    r"pyspark(\.driver)?\.python|python\.daemon\.module|python\.worker\.module|"
+    r"sql\.(extensions|catalog\..*|catalogImplementation|queryExecutionListeners|sources\.commitProtocolClass)|"
+    r"sql\.streaming\.(streamingQueryListeners|checkpointFileManagerClass)|"
+    r"hadoop\..*|serializer|kryo\..*|shuffle\.manager|.*\.class(Name)?|.*[a-z]Class(es)?|"
+    r"executorEnv\..*|yarn\.(dist\..*|jars|archive|appMasterEnv\..*)|"
+    r"kubernetes\.(.*[iI]mage|.*\.podTemplateFile|driverEnv\..*)|"
+    r".*\.discoveryScript|resources\.discoveryPlugin|ui\.filters|metrics\.conf(\..*)?|"
+    r"sql\.(hive\.metastore\.jars(\..*)?|cache\.serializer|extendedExplainProviders)"
+    r")"
+)
+"""Spark's settings that name jars, modules, programs or classes, or the environment in which Python finds them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +81,9 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
     log = spec.checkpoint.log_at
     if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
         yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE
+
+
+def code_of(spec: Spec) -> list[str]:
+    """What is to be reviewed as code: steps with `python`, and settings of Spark's that bring some."""
+    steps = [f"step {step.name}: {step.python}" for step in spec.transforms if isinstance(step, PythonStep)]
+    return steps + [f"spark.conf: {name}" for name in spec.spark.conf if _BRINGS_CODE.fullmatch(name)]
