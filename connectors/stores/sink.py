@@ -44,12 +44,12 @@ class StoreSink(SmallStoreSink[TokenStore]):
         self.log.open()
         return replace(opened, log=self.log.on_driver())
 
-    def open_as(self, schema: pa.Schema, known: str) -> Self:
-        opened = super(StoreSink, self).open_as(schema, known)
+    def open_cached(self, schema: pa.Schema, known: str) -> Self:
+        opened = super(StoreSink, self).open_cached(schema, known)
         return replace(opened, log=self.log.on_driver())
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        del instead_of  # the token counts a repaired transaction as the one that it replaces
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
+        del replaces  # the token counts a repaired transaction as the one that it replaces
         return LogWriter(self.log.open(), self.opened, 1, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
@@ -106,8 +106,8 @@ class StoreLedger:
     ) -> TransactionId | None:
         return self._slot.give_up(incarnation, transactions, delete)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        self._slot.catch_up(owner, checkpoint_id, counted)
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+        self._slot.fast_forward(owner, checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Ledger. The token tells of every checkpoint."""

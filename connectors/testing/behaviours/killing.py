@@ -1,4 +1,4 @@
-"""A driver is killed between any two steps of a checkpoint, and the next one goes on."""
+"""Faults: a process that is killed at any point, and any order of attempts, failures, decisions and starts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import ClassVar, Final
 import pytest
 
 from connectors.api.contracts import Sink
-from connectors.testing.life import Life
 from connectors.testing.rows import Row, batch, rows
+from connectors.testing.sink_driver import SinkDriver
 from twophase import faults
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
@@ -39,37 +39,37 @@ _SECOND: Final = (rows(5, 9), rows(9, 12))
 _WAIT_S: Final = 60.0
 
 _processes: Final = get_context("forkserver")
-_processes.set_forkserver_preload(["pandas", "pytest", "connectors.testing.life"])
+_processes.set_forkserver_preload(["pandas", "pytest", "connectors.testing.sink_driver"])
 
 
 class Killing:
     """See the module."""
 
     @pytest.mark.parametrize("step", STEPS)
-    def test_a_driver_is_killed_after_each_step(self, life: Life, step: str) -> None:
-        life.checkpoint(0, *_FIRST)
+    def test_a_driver_is_killed_after_each_step(self, driver: SinkDriver, step: str) -> None:
+        driver.checkpoint(0, *_FIRST)
         receiving, sending = _processes.Pipe(duplex=False)
-        scope = Scope(life.incarnation, life.epoch + 1, 1)
-        told = (life.sink, life.pipeline, life.name, scope, step, sending)
+        scope = Scope(driver.incarnation, driver.epoch + 1, 1)
+        told = (driver.sink, driver.pipeline, driver.name, scope, step, sending)
         process = _processes.Process(target=_run, args=told, daemon=True)
         process.start()
         sending.close()
         try:
             while True:
-                life.decided[1] = receiving.recv()  # as head would have it
+                driver.decided[1] = receiving.recv()  # as head would have it
         except EOFError:
             pass
         process.join(_WAIT_S)
         assert process.exitcode in (-signal.SIGKILL, 0), "the process failed instead of being killed"
-        life.epoch = scope.epoch
-        life.start()
-        expected = [*_FIRST, *_SECOND] if 1 in life.decided else [*_FIRST]
-        assert life.target.rows() == Counter(row for share in expected for row in share)
-        if 1 not in life.decided:
-            life.checkpoint(1, *_SECOND)
-        life.checkpoint(2, rows(12, 13))
-        assert life.target.rows() == Counter(rows(0, 13))
-        assert life.prepared() == []
+        driver.epoch = scope.epoch
+        driver.start()
+        expected = [*_FIRST, *_SECOND] if 1 in driver.decided else [*_FIRST]
+        assert driver.target.rows() == Counter(row for share in expected for row in share)
+        if 1 not in driver.decided:
+            driver.checkpoint(1, *_SECOND)
+        driver.checkpoint(2, rows(12, 13))
+        assert driver.target.rows() == Counter(rows(0, 13))
+        assert driver.prepared() == []
 
 
 def _run(sink: Sink, pipeline: str, named: str, scope: Scope, step: str, decided: Connection) -> None:
@@ -111,42 +111,42 @@ class Chance:
     """How many come by chance, one after another; fewer for a service that takes its time to start."""
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_any_order_of_events(self, life: Life, seed: int) -> None:
+    def test_any_order_of_events(self, driver: SinkDriver, seed: int) -> None:
         """Attempts, failed tries, decisions, commits and starts as chance will have it: at every moment what is seen
         is what was committed, and at the end what was decided."""
         chance = random.Random(seed)
         number, attempt, committed = 0, 1, Counter[Row]()
         for _ in range(self.events):
             event = chance.choice(("try", "fail", "decide", "start", "again"))
-            if event == "again" and life.decided:
-                life.commit(chance.choice(sorted(life.decided)))
+            if event == "again" and driver.decided:
+                driver.commit(chance.choice(sorted(driver.decided)))
                 continue
             if event == "start":
-                life.start()
+                driver.start()
                 attempt = 1
                 continue
-            scope = life.permit(number, attempt)
+            scope = driver.permit(number, attempt)
             shares = [rows(number * 10 + task * 5, number * 10 + task * 5 + chance.randrange(5)) for task in range(2)]
-            accepted = [life.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
-            assert life.target.rows() == committed
+            accepted = [driver.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
+            assert driver.target.rows() == committed
             if event == "fail":
-                life.committer.abort([each for each in life.prepared() if _is_of(each.transaction, scope)])
-                life.committer.revoke(scope)
+                driver.committer.abort([each for each in driver.prepared() if _is_of(each.transaction, scope)])
+                driver.committer.revoke(scope)
                 attempt += 1
                 continue
-            life.decided[number] = accepted
+            driver.decided[number] = accepted
             committed.update(row for share in shares for row in share)
             if event == "decide":  # and killed right after
-                life.start()
+                driver.start()
             else:
-                life.commit(number)
-                life.committer.revoke(scope)
+                driver.commit(number)
+                driver.committer.revoke(scope)
             number, attempt = number + 1, 1
-            assert life.target.rows() == committed
-        life.start()
-        assert life.target.rows() == committed
+            assert driver.target.rows() == committed
+        driver.start()
+        assert driver.target.rows() == committed
         assert committed.total() > 0
-        assert life.prepared() == []
+        assert driver.prepared() == []
 
 
 def _is_of(transaction: object, scope: Scope) -> bool:
