@@ -38,7 +38,7 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
-from spark_jobs.run.recovery import recover
+from spark_jobs.run.recovery import recover, run_of
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
@@ -178,8 +178,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         log = JobSparkLog(self._folder)
         with masked(spec):
             seen = read_seen(spec)
-            run = seen.head.nonces[-1].partition(".")[0] if seen is not None else ""
-            if not run or run != self._run or log.state("").newest_planned != number:
+            if not self._run or run_of(seen) != self._run or log.state("").newest_planned != number:
                 return  # whoever came after has rolled it back
             session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
             with open_driver(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):

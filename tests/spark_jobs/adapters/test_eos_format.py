@@ -24,6 +24,7 @@ from spark_jobs.adapters.eos_format import EosSink, eos_sink
 from spark_jobs.adapters.stream_writer import PlanningError, StreamWriter, Written
 from spark_jobs.batch import writing
 from spark_jobs.observe.head_reader import read_seen
+from spark_jobs.run import recovery
 from twophase.messages import HeadSnapshot
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
@@ -123,6 +124,19 @@ def test_rows_are_visible_when_commit_returns_and_not_before(query: _Query) -> N
         assert len(query.ids()) == 2 * number + 2
         query.done(number)
     assert query.ids() == [0, 1, 10, 11, 20, 21]
+
+
+def test_r6_a_run_requires_a_durable_head_in_its_first_batch(query: _Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    required: list[str] = []
+    monkeypatch.setattr(recovery, "require_head", lambda spec: required.append(spec.pipeline))
+    for number in range(3):
+        query.writer().commit([*query.run(query.plan(number), number, [[number]])], number)
+        query.done(number)
+    assert len(required) == 1
+    successor = query.started_again()
+    successor.writer().commit([*successor.run(successor.plan(3), 3, [[3]])], 3)
+    assert len(required) == 2
+    assert query.ids() == [0, 1, 2, 3]
 
 
 def test_a_batch_that_spark_forgot_is_written_once(query: _Query) -> None:
