@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy
 
-from connectors.testing.files import files_in
 from integration_tests.harness.jobs import EXAMPLES, FILES, ROWS, Jobs, write_files
 from integration_tests.harness.link import Link
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row
+from wal.testing import files_in
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

@@ -24,7 +24,6 @@ from connectors.kafka.sink.producer import PlainProducer, TransactionalProducer
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
-from connectors.testing.files import files_in
 from eos.errors import BadRowError, IdentityError, SinkUnavailableError, TargetError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
@@ -33,6 +32,7 @@ from integration_tests.services import Services
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 from wal.segment import read_segment
+from wal.testing import files_in
 
 pytestmark = pytest.mark.any_server
 

@@ -17,7 +17,6 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
-from connectors.testing.files import files_in
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
@@ -26,6 +25,7 @@ from integration_tests.harness.oracle import Verdict, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.workload import Row
 from integration_tests.services import Services
+from wal.testing import files_in
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

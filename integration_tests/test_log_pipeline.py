@@ -7,9 +7,9 @@ import signal
 
 import pytest
 
-from connectors.testing.files import files_in
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.services import Services
+from wal.testing import files_in
 
 pytestmark = pytest.mark.in_turns
 

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.oracle import compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
@@ -32,6 +31,7 @@ from integration_tests.harness.targets import (
     visible,
 )
 from integration_tests.services import Services
+from wal.testing import files_in
 
 
 class SinksPipeline(Pipeline):

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from connectors.sql.head import SqlHead
-from connectors.testing.files import files_in
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drained_rows
@@ -21,6 +20,7 @@ from integration_tests.services import Services
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
+from wal.testing import files_in
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 

@@ -1,8 +1,8 @@
-"""A disk that fails on request, to run the real `LocalStorage` on: power cuts, torn writes, errors, no space left.
+"""Helpers of tests: the files of a log, and a disk that fails on request, to run the real `LocalStorage` on.
 
-It keeps apart what was written and what would survive a power cut. `SimulatedFiles` goes on until its fault is due;
-after a power cut, `restarted` is the disk as the next start may find it. What a disk does with what was not synced
-is up to `choose`, so that Hypothesis can look for the worst.
+The disk has power cuts, torn writes, errors and no space left. It keeps apart what was written and what would survive
+a power cut. `SimulatedFiles` goes on until its fault is due; after a power cut, `restarted` is the disk as the next
+start may find it. What a disk does with what was not synced is up to `choose`, so that Hypothesis can look for the worst.
 """
 
 from __future__ import annotations
@@ -158,3 +158,8 @@ def _survived(inode: _Inode, choose: Choose) -> bytearray:
     kept = inode.synced + (choose(rest + 1) if rest else 0)
     hole = choose(kept - inode.synced + 1) if kept > inode.synced else 0
     return inode.data[: kept - hole] + bytearray(hole)
+
+
+def files_in(folder: Path) -> list[Path]:
+    """All files, at whatever depth, finished or not, sorted; none where there is no folder."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -12,8 +12,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from connectors.kafka.settings import Connection
-from connectors.kafka.tls import is_encrypted, verifies_hosts
+from connectors.kafka.settings import Connection, is_encrypted, verifies_hosts
 
 _LOOK_S: Final = 3.0
 _ADDRESS: Final = re.compile(r"(?<!\w)\w++://(\[[^\]]+\]|[^/\s:]+):(\d+)/")  # as the client names a broker

@@ -13,7 +13,7 @@ from connectors.api.fields import BootstrapServers, LocalPath, NonEmpty
 from connectors.api.model import Strict, wrong
 from connectors.api.tls import NO_FILES, Protection, machine_authorities, why_not_safe
 from connectors.aws import AwsIdentity
-from connectors.kafka.tls import KAFKA_FILES, of_kafka
+from connectors.kafka.settings import KAFKA_FILES, of_kafka
 
 _OURS: Final = ("security.protocol", "sasl.", "ssl.", "enable.ssl.", "https.")
 """Settings that `security` writes, by how they begin."""

@@ -1,4 +1,4 @@
-"""What the client is configured with: our settings, the user's, and those that the user may not set."""
+"""What the client is configured with: our settings, the user's, those that the user may not set, and TLS."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from connectors.api.tls import NO_FILES, why_not_safe
+from connectors.api.tls import NO_FILES, Protection, is_local, why_not_safe
 from connectors.aws import AwsIdentity
-from connectors.kafka.tls import KAFKA_FILES, is_encrypted
 from eos.errors import SpecError
 
 _POSITIONS_ARE_OURS: Final = "positions are kept with the checkpoints, and given to Kafka for lag tools only"
@@ -55,6 +54,11 @@ _TUNING: Final[Mapping[str, str | int]] = {
     "reconnect.backoff.max.ms": 2_000,
     "socket.timeout.ms": SILENCE_MS,
 }
+KAFKA_FILES: Final = (
+    *("ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"),
+    *("https.ca.location", "sasl.oauthbearer.assertion.private.key.file"),
+)
+"""Settings of librdkafka that name a file, which is read wherever the client runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,3 +144,23 @@ def check_properties(properties: Mapping[str, object], refused: Mapping[str, str
     if aws_of(properties) is not None and not is_encrypted({k: str(v) for k, v in properties.items()}):
         message = f"properties: {_TOKEN_CONFIG}: the token of a login by AWS IAM would be sent in plain text"
         raise SpecError(message, remedy="set security.protocol to SASL_SSL, or write it as `security`")
+
+
+def of_kafka(bootstrap_servers: str, settings: Mapping[str, str]) -> Protection:
+    """Of librdkafka's settings."""
+    if not is_encrypted(settings):
+        hosts = [server.rpartition(":")[0] or server for server in bootstrap_servers.split(",")]
+        return Protection.LOCAL if all(map(is_local, hosts)) else Protection.NONE
+    if settings.get("enable.ssl.certificate.verification", "true").lower() in ("false", "0", "f"):
+        return Protection.UNVERIFIED
+    return Protection.FULL if verifies_hosts(settings) else Protection.ANY_HOST
+
+
+def is_encrypted(settings: Mapping[str, str]) -> bool:
+    """Whether a client with these settings of librdkafka's speaks TLS."""
+    return settings.get("security.protocol", "plaintext").lower() in ("ssl", "sasl_ssl")
+
+
+def verifies_hosts(settings: Mapping[str, str]) -> bool:
+    """Whether such a client holds a broker's certificate against the name by which it was asked for."""
+    return settings.get("ssl.endpoint.identification.algorithm", "https").lower() != "none"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.testing.files import files_in
 from eos.errors import HeadError
 from integration_tests import databases
 from integration_tests.chaos import chain
@@ -34,6 +33,7 @@ from tests.object_store import server as object_store
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
+from wal.testing import files_in
 
 PARTITIONS: Final = 4
 _CORES: Final = 2

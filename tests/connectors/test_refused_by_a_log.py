@@ -20,11 +20,11 @@ from connectors.log.place import LogPlace
 from connectors.registry import build_sink
 from connectors.spec import Spec, guarantees, load_spec
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.files import files_in
 from eos.errors import BadRowError, ConnectorError, TargetError, TooManyBadRowsError
 from twophase import faults
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
+from wal.testing import files_in
 
 COMMITTED, ALREADY = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED
 ROWS = pa.schema([("id", pa.int64()), ("word", pa.string()), ("_offset", pa.int64()), ("_partition", pa.int32())])

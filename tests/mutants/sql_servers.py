@@ -53,7 +53,7 @@ MUTANTS: Final = (
     Mutant(
         name="what is prepared in another database of the server is listed",
         rule="R3",
-        path="connectors/sql/postgres/transactions.py",
+        path="connectors/sql/postgres/server.py",
         before='"SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"',
         after='"SELECT gid FROM pg_prepared_xacts"',
         caught_by=(f"{_PERMITS}test_what_is_prepared_is_listed_with_its_sink_and_incarnation_only",),

@@ -259,7 +259,7 @@ MUTANTS: Final = (
     Mutant(
         name="rows are shared out by the columns of one of several unique indexes of PostgreSQL",
         rule="H15",
-        path="connectors/sql/postgres/keys.py",
+        path="connectors/sql/postgres/partitioning.py",
         before="    return tuple(rows[name][0] for name in first if all(name in other for other in others))",
         after="    return tuple(rows[name][0] for name in first)",
         caught_by=_KEYS,
@@ -267,7 +267,7 @@ MUTANTS: Final = (
     Mutant(
         name="values that a collation of PostgreSQL takes for equal are shared out as different",
         rule="H15",
-        path="connectors/sql/postgres/keys.py",
+        path="connectors/sql/postgres/partitioning.py",
         before="    return index.exact and column.name in rows and is_exact(",
         after="    return column.name in rows and is_exact(",
         caught_by=_KEYS,
@@ -275,7 +275,7 @@ MUTANTS: Final = (
     Mutant(
         name="a column with a default is never met twice",
         rule="H15",
-        path="connectors/sql/postgres/keys.py",
+        path="connectors/sql/postgres/partitioning.py",
         before="(index.exact and column.nullable and not column.filled) for column",
         after="(index.exact and column.nullable) for column",
         caught_by=_KEYS,

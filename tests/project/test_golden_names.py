@@ -27,7 +27,7 @@ from connectors.log.segments import segment_name
 from connectors.owner import Owner
 from connectors.sql import head, slots, tables
 from connectors.sql.mysql import xa
-from connectors.sql.postgres import transactions
+from connectors.sql.postgres import server
 from connectors.sql.two_phase import permits
 from eos.errors import HeadFormatError, IdentityError
 from spark_jobs.query.source_offset import SourceOffset
@@ -57,7 +57,7 @@ def test_names_and_keys() -> None:
         "sink": sink_key("warehouse"),
         "transaction": str(_ID),
         "MySQL": xa.literal(_ID),
-        "PostgreSQL": transactions._literal(_ID),
+        "PostgreSQL": server._literal(_ID),
         "segment": segment_name(_ID),
         "Kafka claim": names.claim,
         "Kafka slot": names.slot(2),

@@ -21,7 +21,6 @@ from connectors.registry import build_sink
 from connectors.row_bisector import RowBisector
 from connectors.spec import SpecMistakesError, guarantees, load_spec, promise
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.files import files_in
 from eos.errors import BadRowError, FencedError, IdentityError, PrepareError, SpecError, TargetError
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.master import check_sinks
@@ -38,6 +37,7 @@ from twophase.ownership import Ownership
 from twophase.startup import start
 from twophase.status import read_status
 from twophase.values import Committable, OffsetRange, SinkState, SparkState, StartingPoint
+from wal.testing import files_in
 
 BEGIN = BatchStart(0, {"orders": {"orders/0": 10}}, "v1 0", at=1.0)
 START = head(positions={"orders": {"orders/0": 4}})

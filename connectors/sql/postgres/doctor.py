@@ -16,8 +16,8 @@ from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError
 from connectors.sql.postgres.product import what_answers
 from connectors.sql.postgres.requirements import SETTINGS
+from connectors.sql.postgres.server import listed
 from connectors.sql.postgres.target import find_target, missing
-from connectors.sql.postgres.transactions import listed
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.two_phase import permits
 

@@ -16,7 +16,7 @@ from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.encode import Stored
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.fit import ColumnPlan, plan_columns
-from connectors.sql.postgres.keys import EXACT_TYPES, is_exact, partition_columns, repeating_keys
+from connectors.sql.postgres.partitioning import EXACT_TYPES, is_exact, partition_columns, repeating_keys
 from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.target import Target, find_target, missing

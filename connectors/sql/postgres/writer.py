@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from connectors.sql.bulk_writer import BulkWriter, DirectBulkWriter, Payload
 from connectors.sql.pool import Login
-from connectors.sql.postgres import transactions, zombie_connections
+from connectors.sql.postgres import server, zombie_connections
 from connectors.sql.postgres.address import login_files, masked
 from connectors.sql.postgres.copying import copy, copy_data, copy_statement
 from connectors.sql.postgres.engine import Session
@@ -56,7 +56,7 @@ class PostgresWriter(_Rows, TwoPhaseWriter[Session]):
         session.execute(session.begin)
 
     def _prepare(self, session: Session) -> bool:
-        transactions.prepare(session, self._transaction)
+        server.prepare(session, self._transaction)
         return True
 
 

@@ -27,7 +27,7 @@ from connectors.sql.postgres import encode as postgres
 from connectors.sql.postgres import fit as of_postgres
 from connectors.sql.postgres.copying import copy_data
 from connectors.sql.postgres.encode import Stored as PostgresForm
-from connectors.sql.postgres.keys import partition_columns
+from connectors.sql.postgres.partitioning import partition_columns
 from connectors.sql.postgres.target import Target, TargetColumn, UniqueIndex
 from connectors.testing.rows import as_spark_has
 from eos.errors import BadRowError

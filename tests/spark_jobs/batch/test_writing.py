@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.files import files_in
 from eos.errors import BadRecordError
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import CountTask, Digest, Share, write_and_prepare
 from tests.twophase_values import committable, scope
 from twophase.ids import sink_key
+from wal.testing import files_in
 
 _hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50)
 

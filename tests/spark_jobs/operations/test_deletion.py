@@ -10,7 +10,6 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
-from connectors.testing.files import files_in
 from eos.errors import HeadError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.head_reader import read_head
@@ -21,6 +20,7 @@ from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job
 from twophase.driver import Driver
 from twophase.head_value import HeadValue
 from twophase.reset import Begun
+from wal.testing import files_in
 
 _SPEC = """
 pipeline: orders

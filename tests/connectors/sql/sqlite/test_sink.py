@@ -18,7 +18,6 @@ from connectors.log.place import LogPlace
 from connectors.sql.log.apply import Target, apply_share
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
-from connectors.testing.files import files_in
 from eos.errors import (
     BadRowError,
     FencedError,
@@ -33,6 +32,7 @@ from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.segment import SegmentRef, stat_segment
 from wal.storage import Storage
+from wal.testing import files_in
 
 ME = "a" * 20
 OTHER = "b" * 20

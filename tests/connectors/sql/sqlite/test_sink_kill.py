@@ -32,10 +32,10 @@ from connectors.sql.log.apply import Target
 from connectors.sql.log.store import Store
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.statements import in_transaction
-from connectors.testing.files import files_in
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome, Committable
 from wal.storage import Storage
+from wal.testing import files_in
 
 INCARNATION = "k" * 20
 SCHEMA = pa.schema([("checkpoint", pa.int64()), ("n", pa.int64()), ("text", pa.string())])

@@ -18,7 +18,6 @@ from connectors.log.segments import open_log
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.testing.files import files_in
 from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, PrepareError
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, sink_key
@@ -26,6 +25,7 @@ from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, BatchStart, Failed
 from twophase.participants import Committer
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState, StartingPoint
+from wal.testing import files_in
 
 SCHEMA = pa.schema([("n", pa.int64())])
 ROWS = 10

@@ -13,7 +13,6 @@ import pytest
 
 from connectors.log.place import LogPlace
 from connectors.sql.log.ledger import SqlLedger
-from connectors.testing.files import files_in
 from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittableError, ReplayMismatchError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job, World
 from twophase.checkpoint import decide
@@ -25,6 +24,7 @@ from twophase.local_head import LocalHead
 from twophase.messages import Acknowledged, Action, BatchStart, Failed
 from twophase.status import read_status
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable
+from wal.testing import files_in
 
 _TASKS = 2
 
