@@ -1,15 +1,24 @@
-"""Rows of one at-least-once task, kept in a temporary file until the task has all of them."""
+"""At-least-once tasks that keep their rows in a temporary file until they have all of them.
+
+So nobody waits for a task that still reads: not other writers of a file that has one writer at a time, and a small
+store takes the rows of a task in one step.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from tempfile import TemporaryFile, gettempdir
 from typing import IO
 
 import pyarrow as pa
 
+from connectors.log.writer import Form
 from eos.errors import PrepareError
+from twophase import faults
+from twophase.ids import TransactionId
+from twophase.values import Committable
 
 
 class RowSpool:
@@ -58,3 +67,42 @@ class RowSpool:
             message = f"{self._where}: the temporary file does not take the rows: {error}"
             remedy = f"make room in {gettempdir()}, or name another folder by TMPDIR; lower max_records_per_checkpoint"
             raise PrepareError(message, remedy=remedy) from error
+
+
+class SpoolingWriter(ABC):
+    """See DirectWriter. A subclass says how the rows of the task land at its end."""
+
+    def __init__(self, name: str, form: Form, transaction: TransactionId) -> None:
+        self._where = f"sink {name}, task {transaction.task}"
+        self._form = form
+        self._transaction = transaction
+        self._spool = RowSpool(self._where, form.schema)
+        self._rows = 0
+
+    @abstractmethod
+    def _put(self) -> None:
+        """Add all rows of the spool to the target in one step."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. Raises BadRowError for a value that the form refuses, PrepareError for a full disk."""
+        if not batch.num_rows:
+            return
+        self._spool.write(self._form.convert(batch, self._rows + 1))
+        if not self._rows:
+            faults.point("writing", self._transaction.scope.checkpoint_id)
+        self._rows += batch.num_rows
+
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
+        """See DirectWriter. A value that the form refuses is found before anything of its batch is kept."""
+        self.write(batch)
+
+    def commit(self) -> Committable:
+        size = self._spool.finish()
+        if self._rows:
+            with closing(self._spool):
+                self._put()
+        faults.point("written", self._transaction.scope.checkpoint_id)
+        return Committable(self._transaction, rows=self._rows, bytes=size)
+
+    def abort(self) -> None:
+        self._spool.close()

@@ -2,7 +2,8 @@
 
 The disk has power cuts, torn writes, errors and no space left. It keeps apart what was written and what would survive
 a power cut. `SimulatedFiles` goes on until its fault is due; after a power cut, `restarted` is the disk as the next
-start may find it. What a disk does with what was not synced is up to `choose`, so that Hypothesis can look for the worst.
+start may find it. What a disk does with what was not synced is up to `choose`, so that Hypothesis can look for the
+worst.
 """
 
 from __future__ import annotations

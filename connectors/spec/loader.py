@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import pathlib
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from connectors.api.document import Document, child
-from connectors.api.mistakes import Path, SpecMistakesError, nearest
+from connectors.api.mistakes import Path as KeyPath
+from connectors.api.mistakes import SpecMistakesError, nearest
 from connectors.api.model import WRONG, shown
 from connectors.spec.graph import check_graph, check_mode, check_trunk
 from connectors.spec.reading import read_document
@@ -31,7 +32,7 @@ _KINDS: Final = {
 _QUOTED: Final = re.compile(r"'([^']*)'")
 
 
-def load_spec(path: str | pathlib.Path, environ: Mapping[str, str] | None = None) -> Spec:
+def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spec:
     """Read a spec file, fill in its `${VARIABLE}`s, and return the validated spec.
 
     Called by: every command once, and a program before `run`. Blocks only to read the file and the files that it names;
@@ -44,7 +45,7 @@ def load_spec(path: str | pathlib.Path, environ: Mapping[str, str] | None = None
     Raises:
         SpecError: and nothing else. Its message lists all mistakes with their lines, and shows no secret.
     """
-    document = read_document(pathlib.Path(path), os.environ if environ is None else environ)
+    document = read_document(Path(path), os.environ if environ is None else environ)
     spec = _validate(document)
     check_graph(document)
     check_mode(document)
@@ -83,11 +84,11 @@ def _report_error(document: Document, error: ErrorDetails) -> None:
         document.report(path, *_bound(kind, context, error))
 
 
-def _path(document: Document, error: ErrorDetails) -> Path:
+def _path(document: Document, error: ErrorDetails) -> KeyPath:
     """The location as a path of the document: pydantic puts the tag of a union's member between two keys."""
     location = error["loc"]
     value: object = document.root
-    path: Path = ()
+    path: KeyPath = ()
     for index, part in enumerate(location):
         following = child(value, part)
         if following is not None:
@@ -98,13 +99,13 @@ def _path(document: Document, error: ErrorDetails) -> Path:
     return path
 
 
-def _report_missing(document: Document, path: Path) -> None:
+def _report_missing(document: Document, path: KeyPath) -> None:
     """Silent where an unknown key is likely to be this one: that mistake is reported already."""
     if path not in document.meant:
         document.report(path, f"missing key '{path[-1]}'")
 
 
-def _report_tag(document: Document, path: Path, kind: str, context: dict[str, str]) -> None:
+def _report_tag(document: Document, path: KeyPath, kind: str, context: dict[str, str]) -> None:
     key = _QUOTED.findall(context["discriminator"])[-1]  # the last is the alias: the key of the spec
     path = (*path, key)
     if kind == "union_tag_not_found":
@@ -113,12 +114,12 @@ def _report_tag(document: Document, path: Path, kind: str, context: dict[str, st
         _report_choice(document, path, context["tag"], _QUOTED.findall(context["expected_tags"]))
 
 
-def _report_choice(document: Document, path: Path, value: object, allowed: list[str]) -> None:
+def _report_choice(document: Document, path: KeyPath, value: object, allowed: list[str]) -> None:
     near = nearest(value, allowed) if isinstance(value, str) else ""
     document.report(path, f"wrong value: {shown(value)}", tuple(allowed), near)
 
 
-def _report_type(document: Document, path: Path, value: object, expected: str) -> None:
+def _report_type(document: Document, path: KeyPath, value: object, expected: str) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     hint = "; write it in quotes" if number and expected == "text" else ""
     document.report(path, f"wrong type: {shown(value)}{hint}", (expected,))

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Final
 
 import pyarrow as pa
 
-from connectors.row_spool import RowSpool
+from connectors.row_spool import SpoolingWriter
 from connectors.stores.base import RowForm
 from connectors.stores.contracts import PreparingStore, TokenStore
 from connectors.stores.token import direct_slot, transaction_name
 from eos.errors import SinkUnavailableError
-from twophase import faults
 from twophase.ids import TransactionId
-from twophase.values import Committable
 
 _ATTEMPTS: Final = 20
 
@@ -26,40 +23,12 @@ Land = Callable[[TransactionId, Rows], bool]
 """Adds rows in one step; False: other attempts of the task were faster, and nothing happened."""
 
 
-class StoreDirectWriter:
-    """See DirectWriter."""
+class StoreDirectWriter(SpoolingWriter):
+    """At-least-once writer of a small store."""
 
     def __init__(self, name: str, land: Land, form: RowForm, transaction: TransactionId) -> None:
-        self._where = f"sink {name}, task {transaction.task}"
+        super().__init__(name, form, transaction)
         self._land = land
-        self._form = form
-        self._transaction = transaction
-        self._spool = RowSpool(self._where, form.schema)
-        self._rows = 0
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """See DirectWriter. Raises BadRowError for a value that is invalid, PrepareError for a full disk."""
-        if not batch.num_rows:
-            return
-        self._spool.write(self._form.convert(batch, self._rows + 1))
-        if not self._rows:
-            faults.point("writing", self._transaction.scope.checkpoint_id)
-        self._rows += batch.num_rows
-
-    def write_atomic(self, batch: pa.RecordBatch) -> None:
-        """See DirectWriter. An invalid value is found before anything of its batch is kept."""
-        self.write(batch)
-
-    def commit(self) -> Committable:
-        size = self._spool.finish()
-        if self._rows:
-            with closing(self._spool):
-                self._put()
-        faults.point("written", self._transaction.scope.checkpoint_id)
-        return Committable(self._transaction, rows=self._rows, bytes=size)
-
-    def abort(self) -> None:
-        self._spool.close()
 
     def _put(self) -> None:
         if not self._land(self._transaction, self._spool.read):
