@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -207,7 +208,12 @@ class Effects:
 
     def _again(self, calls: Mapping[str, Callable[[], T]], what: str) -> dict[str, T]:
         patient = self.patience.call
-        return self.gather({name: partial(patient, f"{what} at sink {name}", call) for name, call in calls.items()})
+        return self.gather(
+            {
+                name: partial(patient, f"{what} at sink {name}", partial(_guarded, name, call))
+                for name, call in calls.items()
+            }
+        )
 
     def _in_turn(self, calls: Mapping[str, Callable[[], T]]) -> dict[str, Callable[[], T]]:
         def in_turn(name: str, call: Callable[[], T]) -> T:
@@ -277,7 +283,7 @@ class Effects:
     ) -> SinkState | SinkUnavailableError:
         """`brief`: of a sink that may be away; the error is then the answer. Any other error is raised."""
         try:
-            return (brief or self.patience).call(f"inspect at sink {name}", call)
+            return (brief or self.patience).call(f"inspect at sink {name}", partial(_guarded, name, call))
         except SinkUnavailableError as error:
             if brief is None:
                 raise
@@ -326,6 +332,20 @@ class Effects:
             if scope is not None and scope.epoch < head.epoch and name not in kept:
                 self.head.store.delete_record(name)
         self.head.prune()
+
+
+def _guarded(sink: str, call: Callable[[], T]) -> T:
+    """Carry out a call of a sink's connector, which must not end a thread of the driver, or the process.
+
+    A KeyboardInterrupt of the main thread is the user's.
+    """
+    try:
+        return call()
+    except (SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise
+        message = f"the connector of sink {sink} raised {type(error).__name__}: {error}"
+        raise TargetError(message, remedy="correct the connector: it raises the errors of docs/plugins.md") from error
 
 
 def _claim(action: messages.Claim, sink: Committer) -> None:

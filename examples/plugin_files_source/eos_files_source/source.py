@@ -212,7 +212,7 @@ class FilesSource(SplitSource):
             content = bytes(found.bytes())
             # An object is replaced as a whole. A file can change between its ETag and its last byte.
             metas = [found.meta, obstore.head(store, file.name)] if isinstance(store, LocalStore) else [found.meta]
-        except (obstore.exceptions.NotFoundError, obstore.exceptions.PreconditionError) as error:
+        except (FileNotFoundError, obstore.exceptions.NotFoundError, obstore.exceptions.PreconditionError) as error:
             raise _changed(file) from error
         except (obstore.exceptions.BaseError, OSError) as error:
             raise SourceError(f"{file.name} cannot be read: {error}") from error
