@@ -1,7 +1,7 @@
-"""Calls of code that a plugin brings: what it raises or returns becomes one error that names the plugin's part.
+"""Calls of code that a plugin brings: each of its errors becomes one error that names the plugin's part.
 
-Without this, `sys.exit()` in a store would end a thread, or a run with the exit code 0, and a wrong answer would fail
-later, at a place that names neither the store nor the call.
+Otherwise `sys.exit(0)` in a store would end a run with the exit code 0. A wrong answer would fail later, and the
+message would name neither the store nor the call.
 """
 
 from __future__ import annotations

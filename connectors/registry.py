@@ -18,7 +18,7 @@ from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
-_CORRECT: Final = "correct the plugin: `build` returns what docs/plugins.md says"
+_CORRECT: Final = "correct the plugin: docs/plugins.md describes the result of `build`"
 
 T = TypeVar("T")
 
@@ -48,11 +48,9 @@ def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
 
 
 def _checked(built: T, entry: Entry, kind: str, method: str) -> T:
-    """Refuse what is no source or sink before anything is started."""
+    """Refuse a value that is not a source or sink, before anything is started."""
     if not hasattr(built, method):
-        message = (
-            f"{kind} {entry.name}: `build` of {_class(entry)} returned a {type(built).__name__}, which is no {kind}"
-        )
+        message = f"{kind} {entry.name}: `build` of {_class(entry)} returned a {type(built).__name__}, not a {kind}"
         raise SpecError(message, remedy=_CORRECT)
     return built
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-from eos.bounded import shorten
 from eos.errors import IdentityError
 
 Position: TypeAlias = "int | str | list[Position]"
@@ -63,7 +62,7 @@ def check_position(value: object, where: str) -> Position:
 
 
 def check_positions(found: object, where: str) -> dict[str, Position]:
-    """Return positions by split as a source gave them. `where`: the source, for the message.
+    """Return positions by split as a source gave them. `where` names the source in messages.
 
     Raises IdentityError for what is not a mapping of splits to positions, see `check_position`.
     """
@@ -103,9 +102,9 @@ def _shown(value: object) -> str:
     if type(value) is int:  # Python refuses to write an integer of 5,000 digits
         return f"an integer of {value.bit_length()} bits" if not _LEAST <= value <= _MOST else str(value)
     if type(value) is str:
-        return shorten(ascii(value[:_MOST_SHOWN]), _MOST_SHOWN)
+        return ascii(value[:_MOST_SHOWN])
     if type(value) is float or value is None or type(value) is bool or type(value) is bytes:
-        return shorten(ascii(value), _MOST_SHOWN)
+        return ascii(value[:_MOST_SHOWN] if type(value) is bytes else value)
     return f"a {type(value).__name__}"
 
 

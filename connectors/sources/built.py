@@ -17,7 +17,7 @@ from eos.errors import BadRecordError, HeadFormatError, IdentityError, OffsetOut
 from twophase.positions import Position, Positions, check_position, check_positions, is_before
 from twophase.values import OffsetRange, StartingPoint
 
-_CORRECT = "correct the source: its calls return and raise what docs/plugins.md says"
+_CORRECT = "correct the source: docs/plugins.md lists the results and errors of its calls"
 _REMEDY = "restore the input as it was; or begin anew with what there is now by `eos reset --to earliest`"
 
 

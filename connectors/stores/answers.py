@@ -16,7 +16,7 @@ from eos.errors import TargetError
 _READS: Final = "the call that reads the token"
 _REPLACES: Final = "the call that replaces the token"
 
-_REMEDY: Final = "correct the store: its calls return and raise what docs/plugins.md says"
+_REMEDY: Final = "correct the store: docs/plugins.md lists the results and errors of its calls"
 
 T = TypeVar("T")
 

@@ -199,7 +199,7 @@ def _key(name: str) -> bytes:
 
 
 def _twice(names: Sequence[str]) -> list[str]:
-    """Return the first names that are one name in DuckDB; empty if there are none."""
+    """Return the first names that are one name in DuckDB; empty if all differ."""
     by_key: dict[bytes, list[str]] = {}
     for name in names:
         by_key.setdefault(_key(name), []).append(name)

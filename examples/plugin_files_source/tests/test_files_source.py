@@ -265,14 +265,17 @@ def test_a_link_within_the_folder_is_read_unless_links_are_refused(tmp_path: Pat
         linked(tmp_path / "way", "refuse").splits()
 
 
-_MEASURED = """
-import resource, sys
-import pyarrow as pa
-from eos_files_source.source import FIRST, FilesSource
-files = FilesSource(sys.argv[1], pa.schema([("n", pa.int64()), ("text", pa.string())]))
-rows = sum(batch.num_rows for batch in files.read("files", FIRST, files.end("files", FIRST)))
-print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
+_MEASURED = "; ".join(
+    (
+        "import resource, sys",
+        "import pyarrow as pa",
+        "from eos_files_source.source import FIRST, FilesSource",
+        "columns = pa.schema([('n', pa.int64()), ('text', pa.string())])",
+        "files = FilesSource(sys.argv[1], columns)",
+        "rows = sum(batch.num_rows for batch in files.read('files', FIRST, files.end('files', FIRST)))",
+        "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)",
+    )
+)
 
 
 def test_memory_for_a_parquet_file_is_bounded(tmp_path: Path) -> None:
