@@ -55,6 +55,6 @@ def _listed(plugin: plugins.Plugin, name: str, base: type[Any]) -> Listed:
     paragraph = cleandoc(loaded.__doc__ or "").partition("\n\n")[0]
     promises = getattr(loaded, "promises", {})
     if not isinstance(promises, Mapping):
-        error = f"{plugins.GROUPS[plugin.group]} {name!r} of {plugin}: `promises` is a {type(promises).__name__}"
-        return Listed(*known, "", {}, error, "correct the plugin: `promises` maps each value of `commit` to a text")
+        reason = f"{plugins.GROUPS[plugin.group]} {name!r} of {plugin}: `promises` is a {type(promises).__name__}"
+        return Listed(*known, "", {}, reason, "correct the plugin: `promises` maps each value of `commit` to a text")
     return Listed(*known, " ".join(paragraph.split()), dict(promises))
