@@ -47,7 +47,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a program keeps the variables of Spark's processes",
-        rule="docs/api.md, run",
+        rule="docs/api.md",
         path="spark_jobs/session/spark_session.py",
         before="@restored(_FOR_CHILDREN)\n",
         after="",

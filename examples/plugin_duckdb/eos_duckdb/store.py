@@ -113,13 +113,15 @@ class DuckDbStore:
         statement = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
         return any(_key(name) == _key(self.schema) for (name,) in database.execute(statement).fetchall())
 
-    def _columns(self, database: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    def _columns(self, database: duckdb.DuckDBPyConnection) -> dict[bytes, str]:
         """Return the type of each column of the table, by `_key` of its name; empty if the table does not exist."""
         return {
             _key(name): kind for name, kind in self._of_table(database, "column_name, data_type", "duckdb_columns()")
         }
 
-    def _misfits(self, database: duckdb.DuckDBPyConnection, schema: pa.Schema, found: dict[str, str]) -> Iterator[str]:
+    def _misfits(
+        self, database: duckdb.DuckDBPyConnection, schema: pa.Schema, found: dict[bytes, str]
+    ) -> Iterator[str]:
         database.register("eos_rows", schema.empty_table())
         for name, kind, *_ in database.execute("DESCRIBE SELECT * FROM eos_rows").fetchall():
             has = found.get(_key(name))

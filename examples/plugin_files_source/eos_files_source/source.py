@@ -35,7 +35,7 @@ METADATA: Final = pa.schema(
 
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 _BATCH_ROWS: Final = 50_000
-_BATCH_BYTES: Final = 16 * 1024 * 1024
+_BATCH_BYTES: Final = 8 * 1024 * 1024
 _BUFFER_BYTES: Final = 1024 * 1024
 """Bytes that are read at once of each column of a Parquet file."""
 

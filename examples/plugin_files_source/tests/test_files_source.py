@@ -267,21 +267,23 @@ def test_a_link_within_the_folder_is_read_unless_links_are_refused(tmp_path: Pat
 
 _MEASURED = "; ".join(
     (
-        "import resource, sys",
+        "import sys",
         "import pyarrow as pa",
         "from eos_files_source.source import FIRST, FilesSource",
         "columns = pa.schema([('n', pa.int64()), ('text', pa.string())])",
         "files = FilesSource(sys.argv[1], columns)",
         "rows = sum(batch.num_rows for batch in files.read('files', FIRST, files.end('files', FIRST)))",
-        "print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)",
+        "status = open('/proc/self/status').read()",
+        "print(rows, status.split('VmHWM:')[1].split()[0])",  # not ru_maxrss, which begins with the parent's
     )
 )
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="measured by /proc")
 def test_memory_for_a_parquet_file_is_bounded(tmp_path: Path) -> None:
-    """One row group of 100 MB, as careless producers write it."""
+    """One row group of 200 MB, as careless producers write it."""
     peaks = []
-    for rows in (1_000, 100_000):
+    for rows in (1_000, 200_000):
         folder = tmp_path / str(rows)
         folder.mkdir()
         texts = pa.array([os.urandom(512).hex() for _ in range(rows)])
@@ -295,5 +297,5 @@ def test_memory_for_a_parquet_file_is_bounded(tmp_path: Path) -> None:
         count, peak = map(int, done.stdout.split())
         assert count == rows
         peaks.append(peak)
-    assert (tmp_path / "100000" / "a.parquet").stat().st_size > 100_000_000
-    assert peaks[1] - peaks[0] < 90_000  # KB
+    assert (tmp_path / "200000" / "a.parquet").stat().st_size > 200_000_000
+    assert peaks[1] - peaks[0] < 160_000  # KB
