@@ -36,10 +36,10 @@ class SmallStoreSink(Generic[S]):
     def open(self, schema: pa.Schema) -> Self:
         """See Sink. Raises TargetError that names the store's fatal findings."""
         stored = stored_schema(schema)
-        require(self.name, self.found(stored))
+        require(self.name, self._findings(stored))
         return replace(self, form=RowForm(stored))
 
-    def found(self, stored: pa.Schema | None) -> Sequence[Finding]:
+    def _findings(self, stored: pa.Schema | None) -> Sequence[Finding]:
         """Return the findings of the store itself. Raises TargetError where its `check` does not keep its contract."""
         return answered_findings(self.name, partial(self.store.check, stored))
 

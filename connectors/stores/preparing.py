@@ -58,7 +58,7 @@ class PreparingSink(SmallStoreSink[PreparingStore]):
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         del writers
-        return self.found(None if schema is None else stored_schema(schema))
+        return self._findings(None if schema is None else stored_schema(schema))
 
 
 class PreparingWriter:

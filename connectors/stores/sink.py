@@ -57,4 +57,4 @@ class StoreSink(SmallStoreSink[TokenStore]):
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *self.found(None if schema is None else stored_schema(schema))]
+        return [*self.log.check(), *self._findings(None if schema is None else stored_schema(schema))]
