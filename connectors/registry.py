@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
+from connectors.foreign import foreign
 from connectors.sources.split_source import SplitSource
 from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
+
+_CORRECT: Final = "correct the plugin: docs/plugins.md describes the result of `build`"
+
+T = TypeVar("T")
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Finding, Sink, Source
@@ -24,9 +29,10 @@ if TYPE_CHECKING:
 
 def build_source(entry: SourceEntry) -> Source:
     """Build the source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
-    built = entry.build()
+    with foreign(f"source {entry.name}: `build` of {_class(entry)}", SpecError, _CORRECT):
+        built = entry.build()
     if not isinstance(built, SplitSource):
-        return built
+        return _checked(built, entry, "source", "horizon")
     from connectors.sources.built import BuiltSource  # loads pyarrow
 
     return BuiltSource(entry.name, built)
@@ -35,7 +41,22 @@ def build_source(entry: SourceEntry) -> Source:
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """Build the sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
     letters = spec.dead_letter if spec.refuses_into_letters(entry) else None
-    return entry.build(spec.context, letters.build(spec.context) if letters is not None else None)
+    below = letters.build(spec.context) if letters is not None else None
+    with foreign(f"sink {entry.name}: `build` of {_class(entry)}", SpecError, _CORRECT):
+        built = entry.build(spec.context, below)
+    return _checked(built, entry, "sink", "committer")
+
+
+def _checked(built: T, entry: Entry, kind: str, method: str) -> T:
+    """Refuse a value that is not a source or sink, before anything is started."""
+    if not hasattr(built, method):
+        message = f"{kind} {entry.name}: `build` of {_class(entry)} returned a {type(built).__name__}, not a {kind}"
+        raise SpecError(message, remedy=_CORRECT)
+    return built
+
+
+def _class(entry: Entry) -> str:
+    return f"{type(entry).__module__}.{type(entry).__qualname__}"
 
 
 def task_modules(spec: Spec) -> Sequence[str]:

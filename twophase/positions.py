@@ -11,12 +11,22 @@ with another order puts what it orders by into the position, as a first item.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from eos.errors import IdentityError
 
 Position: TypeAlias = "int | str | list[Position]"
 """Plain JSON, so that it is equal to itself after it was stored and read again: a tuple is not a position."""
+
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**63 - 1
+_MOST_LISTS: Final = 16  # one in another
+_MOST_SHOWN: Final = 100  # characters of a value in a message
+_OF_POSITIONS: Final = (
+    "return an int of at most 64 bits, a str of valid Unicode, or a list of positions (docs/plugins.md): write a "
+    "larger number as text of a fixed width, and encode other text, for example by urllib.parse.quote"
+)
+_OF_SPLITS: Final = "return a mapping of the name of each split, a str of valid Unicode, to its position"
 
 Positions: TypeAlias = "Mapping[str, Position]"
 """Split -> where it goes on. For Kafka a split is `<topic>/<partition>`, and a position the next offset to read."""
@@ -45,14 +55,57 @@ def is_before(left: Position, right: Position) -> bool:
 def check_position(value: object, where: str) -> Position:
     """Return a position as a source gave it. `where`: the source and the split, for the message.
 
-    Raises IdentityError for a value that JSON would not give back as it was (a tuple, a float, True, None).
+    Raises IdentityError for a value that JSON would not give back as it was (a tuple, a float, True, None), and for one
+    that head cannot store: an integer of more than 64 bits, text with half of a surrogate pair.
     """
-    if type(value) is int or type(value) is str:
+    return _checked(value, where, _MOST_LISTS)
+
+
+def check_positions(found: object, where: str) -> dict[str, Position]:
+    """Return positions by split as a source gave them. `where` names the source in messages.
+
+    Raises IdentityError for what is not a mapping of splits to positions, see `check_position`.
+    """
+    if not isinstance(found, Mapping):
+        message = f"{where}: {_shown(found)} is not a mapping of splits to positions"
+        raise IdentityError(message, remedy=_OF_SPLITS)
+    for split in found:
+        if type(split) is not str or not _is_unicode(split):
+            message = f"{where}: {_shown(split)} is not the name of a split"
+            raise IdentityError(message, remedy=_OF_SPLITS)
+    return {split: check_position(position, f"{where}, split {split}") for split, position in found.items()}
+
+
+def _checked(value: object, where: str, lists: int) -> Position:
+    if type(value) is int and _LEAST <= value <= _MOST:
         return value
-    if type(value) is list:
-        return [check_position(item, where) for item in value]
-    message = f"{where}: {value!r} is not a position"
-    raise IdentityError(message, remedy="a position is an int, a str, or a list of positions (docs/plugins.md)")
+    if type(value) is str and _is_unicode(value):
+        return value
+    if type(value) is list and lists > 0:
+        return [_checked(item, where, lists - 1) for item in value]
+    raise IdentityError(f"{where}: {_shown(value)} is not a position", remedy=_OF_POSITIONS)
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether UTF-8 can encode the text: it has no half of a surrogate pair."""
+    if text.isascii():  # Kafka's, on every plan
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _shown(value: object) -> str:
+    """Return a short ASCII text of any value. Runs no code of the value's class."""
+    if type(value) is int:  # Python refuses to write an integer of 5,000 digits
+        return f"an integer of {value.bit_length()} bits" if not _LEAST <= value <= _MOST else str(value)
+    if type(value) is str:
+        return ascii(value[:_MOST_SHOWN])
+    if type(value) is float or value is None or type(value) is bool or type(value) is bytes:
+        return ascii(value[:_MOST_SHOWN] if type(value) is bytes else value)
+    return f"a {type(value).__name__}"
 
 
 def distance(start: Position, end: Position) -> int | None:

@@ -16,6 +16,15 @@ from connectors.api.model import shown, wrong
 M = TypeVar("M", bound=BaseModel)
 
 
+def _has_schema(model: type[BaseModel]) -> bool:
+    """Return whether a plugin's model has a JSON Schema: a type of the plugin's own may have none."""
+    try:
+        model.model_json_schema()
+    except Exception:  # noqa: BLE001 the code of a plugin's type
+        return False
+    return True
+
+
 class Chosen(Generic[M]):
     """Annotation of a field whose model is a plugin's: `Annotated[SinkEntry, Chosen("eos.sinks", "connector", …)]`.
 
@@ -53,7 +62,7 @@ class Chosen(Generic[M]):
                 model = self._model_of(plugins.load(self._group, name, self._base))
             except plugins.PluginError:
                 continue  # `eos connectors` reports it
-            if model is not None:
+            if model is not None and (plugins.find(self._group, name).is_built_in or _has_schema(model)):
                 choices[name] = model.__pydantic_core_schema__
         if len(choices) == 1:
             return handler(*choices.values())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NoReturn, Self
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NoReturn, Self, Union, get_args, get_origin
 
 from pydantic import Field, model_validator
 
@@ -31,6 +32,22 @@ TWO_PHASE: Final = "two-phase"
 """The commit variant in which rows wait in the target itself, as prepared transactions."""
 
 
+_OF_CORE: Final = {"name": "name", "connector": "connector", "from": "from_", "commit": "commit"}
+"""Keys of an entry that the core reads, each with its field. Their values are texts."""
+
+
+def _is_text(annotation: object) -> bool:
+    """Return whether a field takes texts, some of them, or none: `str`, `Literal["a"]`, `str | None`."""
+    if annotation is str or annotation is NoneType:
+        return True
+    if get_origin(annotation) is Literal:
+        return all(isinstance(each, str) for each in get_args(annotation))
+    parts = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        return _is_text(parts[0])
+    return bool(parts) and get_origin(annotation) in (Union, UnionType) and all(map(_is_text, parts))
+
+
 class Entry(Strict):
     """Base of `SourceEntry` and `SinkEntry`: one connection of a pipeline to a service.
 
@@ -46,6 +63,20 @@ class Entry(Strict):
 
     name: str
     connector: str
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_settings: Any) -> None:
+        """Refuse a class that gives a key of the core another type: the core reads these keys of every entry.
+
+        Raises TypeError, which is the error of the plugin's import.
+        """
+        super().__pydantic_init_subclass__(**_settings)
+        for key, field in cls.model_fields.items():
+            alias = field.alias or key
+            if alias in _OF_CORE and key != _OF_CORE[alias]:
+                raise TypeError(f"the field {key!r} of {cls.__name__} has the key {alias!r} of the core")
+            if key in _OF_CORE.values() and (alias not in _OF_CORE or not _is_text(field.annotation)):
+                raise TypeError(f"the field {key!r} of {cls.__name__} is not a text under the core's key")
 
     @property
     def where(self) -> str:

@@ -14,6 +14,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, e
 from typing import Any, Final, TypeVar
 
 from connectors.api.mistakes import nearest
+from connectors.foreign import described
 from eos.errors import SpecError
 
 API_VERSION: Final = 1
@@ -104,7 +105,7 @@ def load(group: str, name: str, base: type[T]) -> type[T]:
         message = f"{what} cannot be used: {found.point.value} is not a subclass of {base.__name__}"
         raise PluginError(message, remedy=_other_version(found))
     declared = getattr(loaded, "api_version", None)
-    if declared != API_VERSION:
+    if type(declared) is not int or declared != API_VERSION:
         message = f"{what} was written for version {declared} of the plugin API; this is version {API_VERSION}"
         raise PluginError(message, remedy=_other_version(found))
     return loaded
@@ -157,8 +158,10 @@ def _of_database(name: str) -> str:
 def _import(plugin: Plugin) -> Any:
     try:
         return plugin.point.load()
-    except (Exception, SystemExit) as error:  # a plugin's module may raise anything
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:_MAX_REASON]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plugin's module may raise anything
+        reason = described(error)[:_MAX_REASON]
         message = f"{GROUPS[plugin.group]} {plugin.name!r} of {plugin} cannot be imported: {reason}"
         raise PluginError(message, remedy=_other_version(plugin)) from error
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
+from connectors.foreign import foreign
 from connectors.sources.split_source import SplitSource
-from eos.errors import BadRecordError, HeadFormatError, OffsetOutOfRangeError, SourceError, SpecError
-from twophase.positions import Position, Positions, check_position
+from eos.errors import BadRecordError, HeadFormatError, IdentityError, OffsetOutOfRangeError, SourceError, SpecError
+from twophase.positions import Position, Positions, check_position, check_positions, is_before
 from twophase.values import OffsetRange, StartingPoint
 
+_CORRECT = "correct the source: docs/plugins.md lists the results and errors of its calls"
 _REMEDY = "restore the input as it was; or begin anew with what there is now by `eos reset --to earliest`"
 
 
@@ -58,21 +61,23 @@ class BuiltSource:
             message = f"source {self.name}: {', '.join(gone)} is gone, and the pipeline has begun to read it"
             raise OffsetOutOfRangeError(message, remedy=_REMEDY)
         starts = {**first, **known.positions}
-        ends = {split: self.source.end(split, start) for split, start in starts.items()}
+        ends = {split: self._end(split, start) for split, start in starts.items()}
         return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
 
     def limit(self, offsets: OffsetRange, max_records: int) -> Position:
-        return self.source.limit(offsets.split, offsets.start, offsets.end, max_records)
+        with self._calling("limit", offsets.split):
+            found = self.source.limit(offsets.split, offsets.start, offsets.end, max_records)
+        return check_position(found, f"source {self.name}, split {offsets.split}: `limit`")
 
     def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
         """See Source. A stored witness has the position that it is of: the next plan compares it there."""
-        found = ((each, self.source.witness(each.split, each.end)) for each in ranges)
+        found = ((each, self._witness(each.split, each.end)) for each in ranges)
         return {each.split: json.dumps([each.end, witness]) for each, witness in found if witness is not None}
 
     def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
         for split, stored in witnesses.items():
             position, before = _parsed(split, stored)
-            if self.source.witness(split, position) != before:
+            if self._witness(split, position) != before:
                 message = (
                     f"source {self.name}: the records of {split} before {position!r} are not those that were read: "
                     "they were replaced, or removed, or others were put between them"
@@ -92,7 +97,10 @@ class BuiltSource:
         for each in ranges:
             if each.is_empty:
                 continue
-            for batch in self.source.read(each.split, each.start, each.end):
+            for batch in self._batches(each):
+                if not isinstance(batch, pa.RecordBatch):
+                    message = f"source {self.name}, split {each.split}: `read` yields a {type(batch).__name__}"
+                    raise SourceError(message, remedy="correct the source: `read` yields record batches of `schema`")
                 if not batch.schema.equals(whole):
                     message = f"source {self.name}: a batch of {each.split} does not have the schema of the source"
                     raise SourceError(message, remedy="correct the source: `read` yields batches of `schema`")
@@ -113,8 +121,47 @@ class BuiltSource:
 
     def _splits(self) -> Mapping[str, Position]:
         """Return the splits of now. Raises IdentityError before head stores what is not a position."""
-        found = self.source.splits()
-        return {split: check_position(at, f"source {self.name}, split {split}") for split, at in found.items()}
+        with self._calling("splits"):
+            found = self.source.splits()
+        return check_positions(found, f"source {self.name}")
+
+    def _calling(self, method: str, split: str = "") -> AbstractContextManager[None]:
+        """Name the source, the split and the call in an error that the framework does not know."""
+        where = f"source {self.name}, split {split}" if split else f"source {self.name}"
+        return foreign(f"{where}: `{method}`", SourceError, _CORRECT)
+
+    def _batches(self, each: OffsetRange) -> Iterator[object]:
+        with self._calling("read", each.split):
+            batches = iter(self.source.read(each.split, each.start, each.end))
+        while True:
+            with self._calling("read", each.split):
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield batch
+
+    def _end(self, split: str, start: Position) -> Position:
+        """Return the end of a split. Raises IdentityError for another kind of position, and for one before `start`."""
+        where = f"source {self.name}, split {split}"
+        with self._calling("end", split):
+            found = self.source.end(split, start)
+        end = check_position(found, where)
+        try:
+            is_shorter = is_before(end, start)
+        except IdentityError as error:
+            raise IdentityError(f"{where}: {error.message}", remedy=error.remedy) from None
+        if is_shorter:
+            message = f"{where} ends at {end!r}, and its next position is {start!r}: the input was replaced or cut off"
+            raise OffsetOutOfRangeError(message, remedy=_REMEDY)
+        return end
+
+    def _witness(self, split: str, position: Position) -> str | None:
+        with self._calling("witness", split):
+            found: object = self.source.witness(split, position)
+        if found is not None and not isinstance(found, str):
+            message = f"source {self.name}, split {split}: the witness is a {type(found).__name__}, not a text"
+            raise SourceError(message, remedy="correct the source: `witness` returns a str, or None")
+        return found
 
     def _check_nulls(self, offsets: OffsetRange, batch: pa.RecordBatch) -> None:
         """Refuse NULL in a column that the schema calls NOT NULL: Spark does not look there, and reads a 0 (R4)."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
 
 from connectors.api.contracts import METADATA, Finding
 from connectors.known import must_wait
+from connectors.stores.answers import answered_findings
 from eos.errors import BadRowError, TargetError
 
 
@@ -34,8 +36,12 @@ class SmallStoreSink(Generic[S]):
     def open(self, schema: pa.Schema) -> Self:
         """See Sink. Raises TargetError that names the store's fatal findings."""
         stored = stored_schema(schema)
-        require(self.name, self.store.check(stored))
+        require(self.name, self._findings(stored))
         return replace(self, form=RowForm(stored))
+
+    def _findings(self, stored: pa.Schema | None) -> Sequence[Finding]:
+        """Return the findings of the store itself. Raises TargetError where its `check` does not keep its contract."""
+        return answered_findings(self.name, partial(self.store.check, stored))
 
     @property
     def cached_target(self) -> str | None:

@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.row_spool import SpoolingWriter
+from connectors.stores.answers import answered_flag, answered_text, done
 from connectors.stores.base import RowForm
 from connectors.stores.contracts import PreparingStore, TokenStore
 from connectors.stores.token import direct_slot, transaction_name
@@ -36,17 +37,23 @@ class StoreDirectWriter(SpoolingWriter):
             raise SinkUnavailableError(message, remedy="the task is run again")
 
 
-def land_in_token_store(store: TokenStore, transaction: TransactionId, rows: Rows) -> bool:
+def land_in_token_store(sink: str, store: TokenStore, transaction: TransactionId, rows: Rows) -> bool:
     """Add rows under a slot that belongs to this task number, whatever pipeline and attempt it is of.
 
     The token only serializes attempts of one task; no decision reads it.
     """
     slot = direct_slot(transaction)
-    return any(store.apply(slot, store.applied(slot), str(transaction), rows()) for _ in range(_ATTEMPTS))
+    return any(
+        answered_flag(sink, store.apply, slot, answered_text(sink, store.applied, slot), str(transaction), rows())
+        for _ in range(_ATTEMPTS)
+    )
 
 
-def land_in_preparing_store(store: PreparingStore, transaction: TransactionId, rows: Rows) -> bool:
+def land_in_preparing_store(sink: str, store: PreparingStore, transaction: TransactionId, rows: Rows) -> bool:
     """Prepare rows and commit them at once. See `land_in_token_store`. A start aborts what a crash leaves behind."""
     slot, name = direct_slot(transaction), transaction_name(transaction)
-    store.prepare(name, rows())
-    return any(store.commit(slot, store.witness(slot), str(transaction), [name]) for _ in range(_ATTEMPTS))
+    done(sink, lambda: store.prepare(name, rows()), "`prepare`")
+    return any(
+        answered_flag(sink, store.commit, slot, answered_text(sink, store.witness, slot), str(transaction), [name])
+        for _ in range(_ATTEMPTS)
+    )

@@ -7,7 +7,7 @@ next checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +18,7 @@ import pyarrow as pa
 from connectors.api.contracts import Finding
 from connectors.log.ledger import Share
 from connectors.owner import Owner, check_counted, check_older, incarnation_of
+from connectors.stores.answers import answered_names, done
 from connectors.stores.base import RowForm, SmallStoreSink, stored_schema
 from connectors.stores.contracts import PreparingStore
 from connectors.stores.direct import StoreDirectWriter, land_in_preparing_store
@@ -44,23 +45,26 @@ class PreparingSink(SmallStoreSink[PreparingStore]):
 
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> PreparingWriter:
         del replaces  # the token counts a repaired transaction as the one that it replaces
-        return PreparingWriter(self.store, self.opened, transaction)
+        return PreparingWriter(self.name, self.store, self.opened, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
-        return StoreDirectWriter(self.name, partial(land_in_preparing_store, self.store), self.opened, transaction)
+        return StoreDirectWriter(
+            self.name, partial(land_in_preparing_store, self.name, self.store), self.opened, transaction
+        )
 
     def committer(self, pipeline: str) -> PreparingCommitter:
         return PreparingCommitter(self.name, self.store, pipeline)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         del writers
-        return self.store.check(None if schema is None else stored_schema(schema))
+        return self._findings(None if schema is None else stored_schema(schema))
 
 
 class PreparingWriter:
     """See Writer. A task without rows prepares nothing."""
 
-    def __init__(self, store: PreparingStore, form: RowForm, transaction: TransactionId) -> None:
+    def __init__(self, sink: str, store: PreparingStore, form: RowForm, transaction: TransactionId) -> None:
+        self._sink = sink
         self._store = store
         self._form = form
         self._transaction = transaction
@@ -75,7 +79,7 @@ class PreparingWriter:
         rows = self._form.convert(batch, self._rows + 1)
         first = self._stream is None
         if self._stream is None:
-            self._stream = RowStream(partial(self._store.prepare, self._name))
+            self._stream = RowStream(self._prepare)
         self._stream.push(rows)
         self._rows += batch.num_rows
         self._bytes += rows.nbytes
@@ -105,6 +109,9 @@ class PreparingWriter:
             data[_PREPARED] = self._name
         faults.point("prepared", self._transaction.scope.checkpoint_id)
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes, data=data)
+
+    def _prepare(self, batches: Iterator[pa.RecordBatch]) -> None:
+        done(self._sink, lambda: self._store.prepare(self._name, batches), "`prepare`")
 
     def abort(self) -> None:
         if self._stream is not None:
@@ -231,7 +238,9 @@ class PreparingCommitter:
 
     def _listed(self, incarnation: str) -> list[tuple[str, TransactionId]]:
         """Return this sink's prepared transactions of the incarnation, by name."""
-        named = ((name, transaction_of(name)) for name in self._store.list(f"{incarnation}-"))
+        named = (
+            (name, transaction_of(name)) for name in answered_names(self.name, self._store.list, f"{incarnation}-")
+        )
         return [(name, each) for name, each in named if each is not None and each.sink == sink_key(self.name)]
 
     def _missing(self, incarnation: str, names: Sequence[str]) -> list[str]:
@@ -271,7 +280,8 @@ class PreparingCommitter:
 
     def _remove(self, transactions: Sequence[TransactionId]) -> None:
         if transactions:
-            self._store.abort([transaction_name(each) for each in transactions])
+            names = [transaction_name(each) for each in transactions]
+            done(self.name, lambda: self._store.abort(names), "`abort`")
 
 
 def _names(committables: Sequence[Committable]) -> list[str]:

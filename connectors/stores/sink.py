@@ -53,7 +53,9 @@ class StoreSink(SmallStoreSink[TokenStore]):
         return LogWriter(self.log.open(), self.opened, 1, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
-        return StoreDirectWriter(self.name, partial(land_in_token_store, self.store), self.opened, transaction)
+        return StoreDirectWriter(
+            self.name, partial(land_in_token_store, self.name, self.store), self.opened, transaction
+        )
 
     def committer(self, pipeline: str) -> LogCommitter:
         return LogCommitter(self.name, StoreLedger(self.name, self.store, pipeline), self.log.open())
@@ -61,7 +63,7 @@ class StoreSink(SmallStoreSink[TokenStore]):
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *self.store.check(None if schema is None else stored_schema(schema))]
+        return [*self.log.check(), *self._findings(None if schema is None else stored_schema(schema))]
 
 
 class StoreLedger:

@@ -15,6 +15,7 @@ from typing import Final
 
 from connectors.log.ledger import Share, gap
 from connectors.owner import Owner, check_applier, check_counted, check_succession, fenced_error
+from connectors.stores.answers import answered_flag, answered_text
 from connectors.stores.token import Token, decode_token, digest, slot_key
 from eos.errors import IdentityError, SinkUnavailableError
 from twophase.ids import Scope, TransactionId
@@ -37,11 +38,11 @@ class Slot:
         self.key = slot_key(pipeline, sink)
         self._sink = sink
         self._read = read
-        self._put = put
+        self._put_nothing = put
 
     def read(self) -> tuple[str, Token | None]:
         """Return the token, as text and decoded. Raises IdentityError, HeadFormatError, SinkUnavailableError."""
-        text = self._read(self.key)
+        text = answered_text(self._sink, self._read, self.key)
         return text, decode_token(text, f"sink {self._sink}, slot {self.key}")
 
     def claim(self, owner: Owner, *, take_over: bool, begins: int, counted: int) -> None:
@@ -103,7 +104,7 @@ class Slot:
             if not share.is_next(found.number):
                 raise gap(self._sink, share, found.number)
             moved = replace(found, number=share.checkpoint_id, applied=digest(share.committables))
-            if put(text, _next(moved)):
+            if answered_flag(self._sink, put, text, _next(moved)):
                 return [CommitOutcome.COMMITTED] * len(share.committables)
         raise self._contended()
 
@@ -122,7 +123,7 @@ class Slot:
             if found is None:
                 if self.read()[1] is None:
                     return None  # nothing is ever applied without a claim
-            elif self._put(self.key, text, _next(found)):
+            elif self._put(text, _next(found)):
                 return None
         raise self._contended()
 
@@ -142,9 +143,12 @@ class Slot:
         for _ in range(_ATTEMPTS):
             text, found = self.read()
             changed = change(found)
-            if changed is None or self._put(self.key, text, _next(changed)):
+            if changed is None or self._put(text, _next(changed)):
                 return
         raise self._contended()
+
+    def _put(self, expected: str, token: str) -> bool:
+        return answered_flag(self._sink, self._put_nothing, self.key, expected, token)
 
     def _contended(self) -> SinkUnavailableError:
         message = f"sink {self._sink}: another driver has changed slot {self.key} {_ATTEMPTS} times meanwhile"

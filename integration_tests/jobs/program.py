@@ -7,6 +7,7 @@ After a run it prints its number, and goes on when its standard input has a line
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -19,8 +20,10 @@ from eos import load_spec, run
 
 def main(spec: str, folder: str) -> None:
     """Run it."""
-    handler = signal.getsignal(signal.SIGINT)
+    handler, variables, path = signal.getsignal(signal.SIGINT), dict(os.environ), [*sys.path]
     run(spec, until_caught_up=True)
+    assert dict(os.environ) == variables
+    assert sys.path == path
     assert signal.getsignal(signal.SIGINT) is handler
     _report(1)
     run(load_spec(spec), until_caught_up=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -14,6 +14,7 @@ from pyspark import TaskContext
 
 from connectors.api.contracts import DirectWriter, Sink, Writer
 from connectors.row_bisector import RowBisector
+from eos.errors import TargetError
 from spark_jobs.batch.acks import acknowledgement
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.session.failures import carried
@@ -38,6 +39,10 @@ class Share:
         """Its columns, under the names that it knows: Spark may have others (columns.numbered)."""
         return batch.select(self.places).rename_columns(list(self.sink.columns))
 
+
+_CORRECT = (
+    "correct the connector: `prepare` and `commit` return the writer's transaction, and the number of rows that it took"
+)
 
 WriterOf = Callable[[Sink, TransactionId], Writer]
 """What takes a sink's share of a task's rows. Picklable."""
@@ -94,12 +99,14 @@ def write_and_prepare(
     `watch`: of as many sinks. `writer_of`: what takes a sink's share.
     """
     writers: list[Writer] = []
-    for place, share in enumerate(shares):
+    transactions = [_transaction(scope, share, first) for share in shares]
+    for place, (share, transaction) in enumerate(zip(shares, transactions, strict=True)):
         with watch.writing(place):
-            writers.append(writer_of(share.sink, _transaction(scope, share, first)))
+            writers.append(writer_of(share.sink, transaction))
 
-    with _written(shares, writers, batches, watch, bisector):
-        return [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
+    with _written(shares, writers, batches, watch, bisector) as given:
+        found = [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
+        return _checked(shares, transactions, found, given, bisector)
 
 
 def write_and_commit(
@@ -112,11 +119,37 @@ def write_and_commit(
 ) -> list[Committable]:
     """At-least-once: the same, and committed there, one sink after another."""
     writers: list[DirectWriter] = []
-    for place, share in enumerate(shares):
+    transactions = [_transaction(scope, share, first) for share in shares]
+    for place, (share, transaction) in enumerate(zip(shares, transactions, strict=True)):
         with watch.writing(place):
-            writers.append(share.sink.direct_writer(_transaction(scope, share, first)))
-    with _written(shares, writers, batches, watch, bisector):
-        return [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
+            writers.append(share.sink.direct_writer(transaction))
+    with _written(shares, writers, batches, watch, bisector) as given:
+        found = [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
+        return _checked(shares, transactions, found, given, bisector)
+
+
+def _checked(
+    shares: Sequence[Share],
+    transactions: Sequence[TransactionId],
+    found: Sequence[Committable],
+    rows: int,
+    bisector: RowBisector | None,
+) -> list[Committable]:
+    """Compare the acknowledgements with the rows that the writers were given, before the driver decides by them (R5).
+
+    Raises TargetError for another transaction, or another number of rows. The checkpoint is then aborted.
+    """
+    for share, transaction, each in zip(shares, transactions, found, strict=True):
+        where = f"sink {share.sink.name}, task {transaction.task}: the writer"
+        if not isinstance(each, Committable):
+            raise TargetError(f"{where} acknowledged a {type(each).__name__}, not a Committable", remedy=_CORRECT)
+        if each.transaction != transaction:
+            message = f"{where} acknowledged {each.transaction}, and was given {transaction}"
+            raise TargetError(message, remedy=_CORRECT)
+        taken = rows - (bisector.refused[share.sink.name] if bisector is not None else 0)
+        if type(each.rows) is not int or each.rows != taken:
+            raise TargetError(f"{where} acknowledged {each.rows!r} rows, and took {taken}", remedy=_CORRECT)
+    return list(found)
 
 
 def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:
@@ -137,20 +170,26 @@ def _written(
     batches: Iterable[pa.RecordBatch],
     watch: Stopwatch,
     bisector: RowBisector | None,
-) -> Iterator[None]:
-    """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone."""
+) -> Iterator[int]:
+    """The block ends the writers, which have been given all rows. An error, there too, undoes what can be undone.
+
+    Yields the number of rows that each writer was given.
+    """
+    given = 0
     try:
         for batch in watch.reading(batches):
+            given += batch.num_rows
             for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
                 with watch.writing(place):
                     if bisector is None:
                         writer.write(share.of(batch))
                     else:
                         bisector.write(writer, share.sink.name, share.of(batch), bisector.place(batch))
-        yield
+        yield given
     except BaseException:
         for writer in writers:
-            writer.abort()
+            with suppress(Exception):  # the first error tells more; the other writers still have to abort
+                writer.abort()
         raise
 
 

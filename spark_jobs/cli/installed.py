@@ -58,7 +58,11 @@ def _listed(plugin: plugins.Plugin, name: str, base: type[Any]) -> Listed:
     except plugins.PluginError as error:
         return Listed(*known, "", {}, error.message, error.remedy)
     paragraph = cleandoc(loaded.__doc__ or "").partition("\n\n")[0]
-    return Listed(*known, " ".join(paragraph.split()), dict(getattr(loaded, "promises", {})))
+    promises = getattr(loaded, "promises", {})
+    if not isinstance(promises, Mapping):
+        reason = f"{plugins.GROUPS[plugin.group]} {name!r} of {plugin}: `promises` is a {type(promises).__name__}"
+        return Listed(*known, "", {}, reason, "correct the plugin: `promises` maps each value of `commit` to a text")
+    return Listed(*known, " ".join(paragraph.split()), dict(promises))
 
 
 def connectors(as_json: AsJson = False, debug: Debug = False) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import signal
+import sys
 import threading
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
 from pyspark import SparkContext
 from rich.console import Console
@@ -16,6 +20,11 @@ from spark_jobs.adapters.sink_spec import masked
 from spark_jobs.cli.run import run_pipelines
 from spark_jobs.observe.masked_log import mask_log
 from spark_jobs.run.stop_signals import STOPPING
+from spark_jobs.session.environment import restored
+from spark_jobs.session.spark_session import PYSPARK_LOGGERS
+
+_OF_PYSPARK: Final = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
+"""Variables that PySpark sets in this process when a session starts, and reads until the session ends."""
 
 
 def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threading.Event | None = None) -> None:
@@ -26,7 +35,8 @@ def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threadin
     It starts Spark, and ends it before it returns. Progress goes to the loggers under `eos`; nothing is printed.
 
     SIGINT and SIGTERM stop the pipelines as they stop the command, if the main thread calls `run`: the first signal
-    finishes the running checkpoints, the second aborts them. The earlier signal handlers return with the end.
+    finishes the running checkpoints, the second aborts them. The earlier signal handlers return with the end, and so do
+    environment variables, `sys.path` and the levels of PySpark's loggers.
 
     After a crash of the process, call it once more with the same specs: each pipeline continues after its last
     completed checkpoint, exactly once.
@@ -44,7 +54,7 @@ def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threadin
     _check(loaded)
     mask_log(frozenset().union(*(spec.secrets for spec in loaded)))
     handlers = {number: signal.getsignal(number) for number in STOPPING}
-    with ExitStack() as stack:
+    with ExitStack() as stack, restored(_OF_PYSPARK), _path_kept(loaded), _levels_kept():
         for spec in loaded:
             stack.enter_context(masked(spec))
         try:
@@ -53,6 +63,32 @@ def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threadin
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():
                     signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+@contextmanager
+def _path_kept(specs: Sequence[Spec]) -> Iterator[None]:
+    """Remove from `sys.path` the folders of the specs' steps, and Spark's temporary folders, which it has deleted."""
+    before = {*sys.path}
+    folders = {str(spec.folder) for spec in specs}
+    try:
+        yield
+    finally:
+        added = [each for each in sys.path if each not in before]
+        for path in added:
+            if path in folders or not Path(path).exists():
+                sys.path.remove(path)
+
+
+@contextmanager
+def _levels_kept() -> Iterator[None]:
+    """Give PySpark's loggers back the levels that they had before the block. See `silence_pyspark`."""
+    loggers = [logging.getLogger(name) for name in PYSPARK_LOGGERS]
+    levels = [each.level for each in loggers]
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _check(specs: list[Spec]) -> None:

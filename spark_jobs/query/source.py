@@ -20,7 +20,7 @@ from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.query.tasks import shares
 from spark_jobs.session.failures import TOKEN, carried
 from spark_jobs.session.worker import settle
-from twophase.positions import Positions, check_position, is_before
+from twophase.positions import Positions, check_positions, is_before
 from twophase.values import OffsetRange, StartingPoint
 
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ask(self, known: StartingPoint) -> Horizon:
         horizon = self._source.horizon(known)
         for positions in (horizon.ends, horizon.withheld, horizon.discovered.positions):
-            for split, position in positions.items():
-                check_position(position, f"source {self._name}, split {split}")
+            check_positions(positions, f"source {self._name}")
         self._turns.tell(Poll.of(self._source, horizon, known.positions))
         return horizon
 

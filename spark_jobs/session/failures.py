@@ -59,6 +59,8 @@ _OTHER_STATE: Final = re.compile(
     r"|STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE|STREAMING_STATEFUL_OPERATOR_NOT_MATCH\w*)\][^\n]*"
 )
 """How Spark says that the state there is was kept by other steps than those of the query."""
+_EXITS: Final = ("SystemExit", "KeyboardInterrupt")
+"""Errors by which the code of a task would end its process."""
 _NOISE: Final = ("org.apache.spark", "java.", "scala.", "py4j.", "pyspark.")
 _INSTALL: Final = (
     "install it there for the Python that PYSPARK_PYTHON names, or ship it with spark.submit.pyFiles; "
@@ -68,7 +70,7 @@ _INSTALL: Final = (
 
 def _is_error(name: str) -> bool:
     """Whether a class of this name is likely to be an error's."""
-    return name[1:].endswith(("Error", "Exception")) or "Fault" in name[1:].rpartition(".")[2]
+    return name in _EXITS or name[1:].endswith(("Error", "Exception")) or "Fault" in name[1:].rpartition(".")[2]
 
 
 def _is_unanswered(error: BaseException) -> bool:

@@ -13,15 +13,15 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from connectors.api import plugins
-from connectors.api.model import Strict
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
+from spark_jobs.session.plugin_modules import files_below, plugin_files
 
 ARCHIVE: Final = "eos-modules.zip"
 """Spark knows what was sent by its file name, so that a pipeline's own files must have others."""
@@ -63,17 +63,19 @@ def write_archive(path: Path, spec: Spec | None) -> Path:
     with the name of a package of the project is left out, since the driver would not import it either.
     """
     modules = {name: root for root, name in _packages(_PROJECT)}
-    if spec is not None:
-        modules |= {name: root for root, name in _packages(_plugins_of(spec))}
+    files = {} if spec is None else dict(plugin_files(spec))
     if spec is not None and spec.has_python_steps:
         modules = {name: root for root, name in beside(spec.folder)} | modules
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, text in plugins.metadata():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), text, zipfile.ZIP_DEFLATED)
         for root in modules.values():
-            for file in _files(root):
-                name = file.relative_to(root.parent).as_posix()
-                archive.writestr(zipfile.ZipInfo(name, _EPOCH), file.read_bytes(), zipfile.ZIP_DEFLATED)
+            for file in files_below(root):
+                files.setdefault(file.relative_to(root.parent).as_posix(), file)
+        for folder in sorted({f"{each}/" for name in files for each in PurePosixPath(name).parents[:-1]}):
+            archive.writestr(zipfile.ZipInfo(folder, _EPOCH), b"")  # zipimport knows a namespace by its folder
+        for name, file in files.items():
+            archive.writestr(zipfile.ZipInfo(name, _EPOCH), file.read_bytes(), zipfile.ZIP_DEFLATED)
     return path
 
 
@@ -87,14 +89,6 @@ def _packages(names: Iterable[str]) -> Iterator[tuple[Path, str]]:
         yield (origin.parent if found.submodule_search_locations is not None else origin), name
 
 
-def _plugins_of(spec: Spec) -> list[str]:
-    """Return the packages of the entries, and of their formats, that are not of this project."""
-    entries = [*spec.sources, *spec.outputs]
-    parts = [part for entry in entries for part in (entry, *dict(entry).values()) if isinstance(part, Strict)]
-    packages = dict.fromkeys(type(part).__module__.partition(".")[0] for part in parts)
-    return [each for each in packages if each not in _PROJECT]
-
-
 def beside(folder: Path) -> Iterator[tuple[Path, str]]:
     """Modules and packages that `import` finds in a folder, with their names."""
     for path in sorted(folder.iterdir()):
@@ -102,12 +96,3 @@ def beside(folder: Path) -> Iterator[tuple[Path, str]]:
             yield path, path.stem
         elif path.name.isidentifier() and (path / "__init__.py").is_file():
             yield path, path.name
-
-
-def _files(root: Path) -> Iterator[Path]:
-    if root.is_file():
-        yield root
-        return
-    for path in sorted(root.rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
-            yield path

@@ -21,6 +21,7 @@ from connectors.spec import Spec
 from eos.errors import SparkUnavailableError
 from spark_jobs.session import worker_daemon
 from spark_jobs.session.class_archive import archive_options
+from spark_jobs.session.environment import restored
 from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.session.private_settings import file_option, private_file, settings_text
@@ -37,7 +38,22 @@ _log = logging.getLogger("eos.spark")
 
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
+PYSPARK_LOGGERS: Final = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers whose levels `silence_pyspark` sets."""
 
+_FOR_CHILDREN: Final = (
+    "PYSPARK_PYTHON",
+    "PYTHONPATH",
+    "PYTHONSAFEPATH",
+    "SPARK_HOME",
+    "SPARK_LOCAL_IP",
+    worker_daemon.MODULES,
+    _ARGUMENTS,
+)
+"""Variables that are set while Spark starts. The JVM inherits them, and its processes inherit them from the JVM."""
+
+
+@restored(_FOR_CHILDREN)
 def spark_session(
     spec: Spec,
     *,
@@ -55,6 +71,9 @@ def spark_session(
     Spark's own log goes to `spark.log` at the checkpoint location (three files of 10 MB) and what its processes write
     to stderr to `spark.stderr.log` (see StderrLog), not to the terminal. Where `spark-submit` has started the JVM (then
     the spec is one that was settled with it), that has its own ways for both.
+
+    Spark's processes inherit variables such as PYTHONPATH and SPARK_HOME. The variables of this process are the same
+    before and after the call.
 
     Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
     traffic is not protected and the spec does not accept that.
@@ -105,8 +124,9 @@ def silence_pyspark(*, debug: bool) -> None:
 
     PySpark logs an error with the whole text of the value or statement that it quotes, and unmasked.
     """
-    logging.getLogger("py4j").setLevel(logging.WARNING if debug else logging.CRITICAL)
-    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+    of_py4j, *of_queries = PYSPARK_LOGGERS
+    logging.getLogger(of_py4j).setLevel(logging.WARNING if debug else logging.CRITICAL)
+    for name in of_queries:
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
 
 
@@ -159,7 +179,7 @@ def _project() -> list[str]:
 
 
 def _launch(conf: Mapping[str, str]) -> None:
-    """Start the JVM of this process, unless it runs. Blocks for a second.
+    """Start the JVM of this process, unless it runs. Blocks for a second. Sets PYSPARK_SUBMIT_ARGS.
 
     PySpark would give each setting as an argument, which every user of this machine can read in `ps`. What the user has
     in PYSPARK_SUBMIT_ARGS counts as it does for PySpark. Raises what PySpark raises, and SpecError for a properties
@@ -167,16 +187,11 @@ def _launch(conf: Mapping[str, str]) -> None:
     """
     if SparkContext._gateway is not None:
         return
-    given = os.environ.get(_ARGUMENTS)
-    content, options = settings_text(conf, shlex.split(given or "pyspark-shell"))
+    content, options = settings_text(conf, shlex.split(os.environ.get(_ARGUMENTS) or "pyspark-shell"))
     file = private_file(content)
     os.environ[_ARGUMENTS] = shlex.join([*file_option(file), *options])
     try:
         gateway = launch_gateway(popen_kwargs={"pass_fds": (file.descriptor,)})  # type: ignore[no-untyped-call]
     finally:
         os.close(file.descriptor)  # the JVM has its own
-        if given is None:
-            del os.environ[_ARGUMENTS]
-        else:
-            os.environ[_ARGUMENTS] = given
     SparkContext._ensure_initialized(gateway=gateway)

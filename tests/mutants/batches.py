@@ -162,25 +162,47 @@ MUTANTS: Final = (
         name="of several writers only the first is aborted",
         rule="R5",
         path="spark_jobs/batch/writing.py",
-        before="""        for writer in writers:
-            writer.abort()
-""",
-        after="""        for writer in writers[:1]:
-            writer.abort()
-""",
+        before="        for writer in writers:\n            with suppress(Exception):",
+        after="        for writer in writers[:1]:\n            with suppress(Exception):",
         caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
         name="an error of the rows leaves what the writers have begun",
         rule="R5",
         path="spark_jobs/batch/writing.py",
-        before="""        for writer in writers:
-            writer.abort()
-        raise
-""",
-        after="""        raise
-""",
+        before="                writer.abort()\n        raise\n",
+        after="                del writer\n        raise\n",
         caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
+    ),
+    Mutant(
+        name="a writer whose abort fails keeps the others from aborting",
+        rule="R5",
+        path="spark_jobs/batch/writing.py",
+        before="            with suppress(Exception):  # the first",
+        after="            with suppress(OSError):  # the first",
+        caught_by=(
+            "tests/spark_jobs/batch/test_writing.py::test_r5_a_writer_that_ends_the_process_leaves_nothing_in_any_sink",
+        ),
+    ),
+    Mutant(
+        name="a writer acknowledges another number of rows than it took",
+        rule="R5",
+        path="spark_jobs/batch/writing.py",
+        before="if type(each.rows) is not int or each.rows != taken:",
+        after="if type(each.rows) is not int:",
+        caught_by=(
+            "tests/spark_jobs/batch/test_writing.py::test_r5_a_wrong_acknowledgement_of_one_sink_is_an_error_of_the_task",
+        ),
+    ),
+    Mutant(
+        name="a writer acknowledges the transaction of another attempt",
+        rule="R5",
+        path="spark_jobs/batch/writing.py",
+        before="if each.transaction != transaction:",
+        after="if each.transaction.task != transaction.task:",
+        caught_by=(
+            "tests/spark_jobs/batch/test_writing.py::test_r5_a_wrong_acknowledgement_of_one_sink_is_an_error_of_the_task",
+        ),
     ),
     Mutant(
         name="each sink gets the digest of the first one's columns",

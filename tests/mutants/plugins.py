@@ -8,15 +8,64 @@ from tests.mutants.mutant import Mutant
 
 _PLUGINS: Final = "connectors/api/plugins.py"
 _TESTS: Final = "tests/connectors/api/test_plugins.py::"
+_ANSWERS: Final = "tests/connectors/stores/test_answers.py::"
 _RULE: Final = "docs/plugins.md, Errors"
 _BROKEN: Final = f"{_TESTS}test_one_that_cannot_be_used_is_one_error_and_breaks_no_other_spec"
 
 MUTANTS: Final = (
     Mutant(
+        name="a store's None is a slot without a token",
+        rule="R2",
+        path="connectors/stores/answers.py",
+        before="    if not isinstance(found, str):\n",
+        after="    if found is not None and not isinstance(found, str):\n",
+        caught_by=(f"{_ANSWERS}test_a_token_that_is_no_text_is_not_taken_for_an_empty_slot",),
+    ),
+    Mutant(
+        name="any true value of a store counts the rows",
+        rule="R7",
+        path="connectors/stores/answers.py",
+        before="    if not isinstance(found, bool):\n",
+        after="    if found is None:\n",
+        caught_by=(f"{_ANSWERS}test_a_true_value_that_is_not_true_counts_no_rows",),
+    ),
+    Mutant(
+        name="an exit in a store ends the process",
+        rule=_RULE,
+        path="connectors/foreign.py",
+        before="    except (Exception, SystemExit) as error:\n",
+        after="    except Exception as error:\n",
+        caught_by=("tests/connectors/test_foreign.py::test_an_error_of_other_code_becomes_one_of_the_framework",),
+    ),
+    Mutant(
+        name="a position that head cannot store is planned",
+        rule="R6",
+        path="twophase/positions.py",
+        before="    if type(value) is str and _is_unicode(value):\n",
+        after="    if type(value) is str:\n",
+        caught_by=("tests/twophase/test_positions.py::test_what_head_cannot_store_is_no_position",),
+    ),
+    Mutant(
+        name="a program keeps the variables of Spark's processes",
+        rule="docs/api.md",
+        path="spark_jobs/session/spark_session.py",
+        before="@restored(_FOR_CHILDREN)\n",
+        after="",
+        caught_by=("tests/eos/test_run.py::test_a_failed_start_of_spark_leaves_the_process_as_it_was",),
+    ),
+    Mutant(
+        name="a namespace package is not known in the archive of the workers",
+        rule=_RULE,
+        path="spark_jobs/session/shipping.py",
+        before='            archive.writestr(zipfile.ZipInfo(folder, _EPOCH), b"")',
+        after="            pass",
+        caught_by=("tests/spark_jobs/session/test_plugin_modules.py::test_a_plugin_is_sent_whatever_its_form",),
+    ),
+    Mutant(
         name="a plugin of another version of the interface is taken",
         rule=_RULE,
         path=_PLUGINS,
-        before="    if declared != API_VERSION:\n",
+        before="    if type(declared) is not int or declared != API_VERSION:\n",
         after="    if declared is None:\n",
         caught_by=(_BROKEN,),
     ),

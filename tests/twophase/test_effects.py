@@ -17,6 +17,7 @@ from eos.errors import (
     PrepareError,
     SinkUnavailableError,
     SourceError,
+    TargetError,
 )
 from tests.twophase_values import INCARNATION, committable
 from twophase.codec import decode_head, sha256_of
@@ -43,7 +44,7 @@ class MemorySink:
     waiting: set[TransactionId] = field(default_factory=set)
     visible: set[TransactionId] = field(default_factory=set)
     calls: list[str] = field(default_factory=list)
-    trouble: list[Exception] = field(default_factory=list)
+    trouble: list[BaseException] = field(default_factory=list)
     late: int = 0  # so many commits are answered "retry later"
 
     def _called(self, what: str) -> None:
@@ -218,6 +219,31 @@ def test_sinks_that_are_away_for_a_moment(setting: Setting) -> None:
     setting.sink.trouble = [SinkUnavailableError("away")] * 2
     setting.run(driver, 0)
     assert setting.sink.calls.count("permit") == 3
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_connector_that_exits_ends_neither_thread_nor_process_and_the_next_start_goes_on(
+    setting: Setting, number: int
+) -> None:
+    """At its inspection, claim, permit or commit. `sys.exit(0)` would be a run that ended well."""
+    calls = ("inspect", "claim", "permit", "commit")
+    exits, called = calls[number], setting.sink._called
+
+    def exit_there(what: str) -> None:
+        called(what)
+        if what == exits:
+            raise SystemExit(0)
+
+    setting.sink._called = exit_there  # type: ignore[method-assign]
+    driver = setting.driver()
+    with pytest.raises(TargetError, match="the connector of sink warehouse raised SystemExit: 0"):  # noqa: PT012
+        driver.start()
+        setting.run(driver, 0)
+    setting.sink._called = called  # type: ignore[method-assign]
+    later = setting.driver()
+    assert later.start().committed == (0 if exits == "commit" else -1)
+    setting.run(later, later.owned.committed + 1)
+    assert len(setting.sink.visible) == later.owned.committed + 1
 
 
 def test_a_commit_that_stays_late_fails_without_loss_and_the_next_start_ends_it(setting: Setting) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from eos.plugin import (
     Guarantee,
@@ -37,7 +37,9 @@ class DuckDbEntry(SinkEntry):
     path: LocalPath
     """The database's file. It is created if it is missing; its folder exists."""
     table: Title
-    """The target, in the schema `main`."""
+    """The target."""
+    table_schema: Title = Field("main", alias="schema")
+    """The table's schema in the file. It exists."""
     create: Literal["never", "if-missing"] = "never"
     """`if-missing`: the first rows create the table, with DuckDB's types for their columns."""
     commit: Literal["write-ahead-log"] = "write-ahead-log"
@@ -54,12 +56,13 @@ class DuckDbEntry(SinkEntry):
     @property
     def where(self) -> str:
         """See Entry."""
-        return f"{self.path}, table {self.table}"
+        schema = "" if self.table_schema == "main" else f"{self.table_schema}."
+        return f"{self.path}, table {schema}{self.table}"
 
     @property
     def target(self) -> tuple[object, ...]:
         """See SinkEntry."""
-        return ("duckdb", self.path.resolve(), self.table.casefold())
+        return ("duckdb", self.path.resolve(), self.table_schema.casefold(), self.table.casefold())
 
     @property
     def is_local_file(self) -> bool:
@@ -71,7 +74,7 @@ class DuckDbEntry(SinkEntry):
         from eos.plugin import LogPlace, StoreSink  # loads pyarrow
         from eos_duckdb.store import DuckDbStore  # loads DuckDB
 
-        store = DuckDbStore(self.path, self.table, create=self.create == "if-missing")
+        store = DuckDbStore(self.path, self.table, create=self.create == "if-missing", schema=self.table_schema)
         return StoreSink(self.name, store, LogPlace(context.log_at))
 
     def guarantee(self, context: PipelineContext) -> Guarantee:

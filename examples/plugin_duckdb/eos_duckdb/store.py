@@ -33,6 +33,7 @@ class DuckDbStore:
     path: Path
     table: str
     create: bool = False  # the table, with the first rows, if it is missing
+    schema: str = "main"  # the table's schema, which exists
 
     def applied(self, slot: str) -> str:
         """See TokenStore."""
@@ -66,7 +67,14 @@ class DuckDbStore:
 
     def check(self, schema: pa.Schema | None) -> Sequence[Finding]:
         """See TokenStore. Each column must have the very type that DuckDB gives to Arrow's: all values then fit."""
+        twice = _twice(schema.names) if schema is not None else []
+        if twice:
+            detail = f"the rows have the columns {' and '.join(twice)}, which are one name in DuckDB"
+            return [Finding("table", ok=False, detail=detail, remedy="give one of them another name in a step")]
         with self._open() as database:
+            if not self._has_schema(database):
+                detail = f"schema {self.schema} does not exist"
+                return [Finding("table", ok=False, detail=detail, remedy="create it, or correct `schema`")]
             found = self._columns(database)
             if not found:
                 remedy = "" if self.create else "create it, or set `create: if-missing`"
@@ -90,40 +98,60 @@ class DuckDbStore:
     def _insert(self, database: duckdb.DuckDBPyConnection, batch: pa.RecordBatch) -> None:
         database.register("eos_rows", pa.Table.from_batches([batch]))
         names = ", ".join(map(quoted, batch.schema.names))
+        ((catalog,),) = database.execute("SELECT current_database()").fetchall()
+        table = ".".join(map(quoted, (catalog, self.schema, self.table)))
         if self.create:
-            table = quoted(self.table)
             database.execute(f"CREATE TABLE IF NOT EXISTS {table} AS SELECT {names} FROM eos_rows LIMIT 0")
-        database.execute(f"INSERT INTO {quoted(self.table)} ({names}) SELECT {names} FROM eos_rows")
+        database.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM eos_rows")
         database.unregister("eos_rows")
 
     def _token(self, database: duckdb.DuckDBPyConnection, slot: str) -> str:
         found = database.execute("SELECT token FROM eos_token WHERE slot = ?", [slot]).fetchall()
         return str(found[0][0]) if found else ""
 
-    def _columns(self, database: duckdb.DuckDBPyConnection) -> dict[str, str]:
-        """Return the type of each column of the table; empty if the table does not exist."""
-        statement = "SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main'"
-        return dict(database.execute(statement, [self.table]).fetchall())
+    def _has_schema(self, database: duckdb.DuckDBPyConnection) -> bool:
+        statement = "SELECT schema_name FROM duckdb_schemas() WHERE database_name = current_database()"
+        return any(_key(name) == _key(self.schema) for (name,) in database.execute(statement).fetchall())
 
-    def _misfits(self, database: duckdb.DuckDBPyConnection, schema: pa.Schema, found: dict[str, str]) -> Iterator[str]:
+    def _columns(self, database: duckdb.DuckDBPyConnection) -> dict[bytes, str]:
+        """Return the type of each column of the table, by `_key` of its name; empty if the table does not exist."""
+        return {
+            _key(name): kind for name, kind in self._of_table(database, "column_name, data_type", "duckdb_columns()")
+        }
+
+    def _misfits(
+        self, database: duckdb.DuckDBPyConnection, schema: pa.Schema, found: dict[bytes, str]
+    ) -> Iterator[str]:
         database.register("eos_rows", schema.empty_table())
         for name, kind, *_ in database.execute("DESCRIBE SELECT * FROM eos_rows").fetchall():
-            if name not in found:
+            has = found.get(_key(name))
+            if has is None:
                 yield f"{self.table} has no column {name}"
-            elif found[name] != kind:
-                yield f"column {name} is {found[name]}, the rows need {kind}"
+            elif has != kind:
+                yield f"column {name} is {has}, the rows need {kind}"
         database.unregister("eos_rows")
 
     def _required(self, database: duckdb.DuckDBPyConnection, schema: pa.Schema) -> Iterator[str]:
-        statement = "SELECT column_name FROM duckdb_columns() WHERE table_name = ? AND schema_name = 'main' "
-        statement += "AND NOT is_nullable AND column_default IS NULL"
-        for (name,) in database.execute(statement, [self.table]).fetchall():
-            if name not in schema.names:
+        given = set(map(_key, schema.names))
+        condition = "NOT is_nullable AND column_default IS NULL"
+        for (name,) in self._of_table(database, "column_name", "duckdb_columns()", condition):
+            if _key(name) not in given:
                 yield f"column {name} is NOT NULL, and the rows have none"
 
     def _constraints(self, database: duckdb.DuckDBPyConnection) -> list[str]:
-        statement = "SELECT constraint_text FROM duckdb_constraints() WHERE table_name = ? AND schema_name = 'main'"
-        return [str(text) for (text,) in database.execute(statement, [self.table]).fetchall()]
+        return [str(text) for (text,) in self._of_table(database, "constraint_text", "duckdb_constraints()")]
+
+    def _of_table(
+        self, database: duckdb.DuckDBPyConnection, columns: str, function: str, condition: str = "true"
+    ) -> Iterator[Sequence[str]]:
+        """Yield the rows of a function of DuckDB's catalog that are about the table of this store."""
+        statement = (
+            f"SELECT schema_name, table_name, {columns} FROM {function} WHERE database_name = current_database() "
+            f"AND lower(table_name) = lower(?) AND {condition}"
+        )
+        for schema, table, *values in database.execute(statement, [self.table]).fetchall():
+            if (_key(schema), _key(table)) == (_key(self.schema), _key(self.table)):
+                yield values
 
     @contextmanager
     def _open(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -165,3 +193,16 @@ class DuckDbStore:
 def quoted(name: str) -> str:
     """Return a name as an identifier of SQL, whatever it contains."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def _key(name: str) -> bytes:
+    """Return a value that is equal for two names that DuckDB takes for one: it ignores the case of ASCII letters."""
+    return name.encode().lower()
+
+
+def _twice(names: Sequence[str]) -> list[str]:
+    """Return the first names that are one name in DuckDB; empty if all differ."""
+    by_key: dict[bytes, list[str]] = {}
+    for name in names:
+        by_key.setdefault(_key(name), []).append(name)
+    return next((found for found in by_key.values() if len(found) > 1), [])

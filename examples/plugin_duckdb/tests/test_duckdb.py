@@ -95,3 +95,71 @@ def test_a_view_of_the_file_reads_no_other_file(tmp_path: Path) -> None:
 def test_the_tables_of_the_connector_are_no_targets(tmp_path: Path, table: str) -> None:
     with pytest.raises(ValueError, match="of this connector's own"):
         DuckDbEntry(name="out", connector="duckdb", path=tmp_path / "t.db", table=table)
+
+
+def _prepare(path: Path, *statements: str) -> None:
+    with duckdb.connect(str(path)) as database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def test_names_are_compared_as_duckdb_compares_them(tmp_path: Path) -> None:
+    """DuckDB keeps the case of a name, quoted or not, and ignores it where it looks for one."""
+    path = tmp_path / "t.duckdb"
+    _prepare(path, 'CREATE TABLE "Orders" ("Id" BIGINT NOT NULL, "ORDER" VARCHAR, "Select" VARCHAR)')
+    rows = pa.record_batch([pa.array([1]), pa.array(["a"]), pa.array(["b"])], names=["id", "order", "SELECT"])
+    store = DuckDbStore(path, "oRDERS")
+    table, constraints = store.check(rows.schema)
+    assert (table.ok, table.detail) == (True, "oRDERS takes the rows")
+    assert "NOT NULL" in constraints.detail
+    assert store.apply("s", "", "one", iter([rows]))
+    with duckdb.connect(str(path)) as database:
+        assert database.execute('FROM "Orders"').fetchall() == [(1, "a", "b")]
+
+
+def test_letters_beyond_ascii_keep_their_case(tmp_path: Path) -> None:
+    _prepare(tmp_path / "t.duckdb", 'CREATE TABLE "É" (n BIGINT)')
+    (missing,) = DuckDbStore(tmp_path / "t.duckdb", "é").check(pa.schema([("n", pa.int64())]))
+    assert missing.detail == "é does not exist"
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_two_columns_that_are_one_in_duckdb_are_refused(tmp_path: Path, create: bool) -> None:
+    """DuckDB would write the values of the first one into both."""
+    _prepare(tmp_path / "t.duckdb", *([] if create else ["CREATE TABLE t (a BIGINT, a_1 BIGINT)"]))
+    store = DuckDbStore(tmp_path / "t.duckdb", "t", create=create)
+    (table,) = store.check(pa.schema([("A", pa.int64()), ("b", pa.int64()), ("a", pa.int64())]))
+    assert not table.ok
+    assert table.detail == "the rows have the columns A and a, which are one name in DuckDB"
+
+
+def test_a_table_of_another_schema_is_another_table(tmp_path: Path) -> None:
+    path = tmp_path / "main.duckdb"  # DuckDB would take "main"."t" for a table of this file, or of the schema
+    _prepare(
+        path,
+        'CREATE SCHEMA "Lake"',
+        'CREATE TABLE "Lake".t (n VARCHAR, must INTEGER NOT NULL CHECK (must > 0))',
+        "CREATE TABLE t (n BIGINT)",
+    )
+    rows = pa.record_batch([pa.array([1])], names=["n"])
+    table, constraints = DuckDbStore(path, "t").check(rows.schema)
+    assert (table.ok, constraints.detail) == (True, "none")
+    other, _ = DuckDbStore(path, "t", schema="lake").check(rows.schema)
+    assert "column n is VARCHAR, the rows need BIGINT" in other.detail
+    (missing,) = DuckDbStore(path, "t", schema="sea").check(rows.schema)
+    assert (missing.ok, missing.detail) == (False, "schema sea does not exist")
+    created = DuckDbStore(path, "select", schema="LAKE", create=True)
+    assert created.check(rows.schema)[0].ok
+    for store, token in ((DuckDbStore(path, "t"), "one"), (created, "two")):
+        assert store.apply(token, "", token, iter([rows]))
+    with duckdb.connect(str(path)) as database:
+        for name, count in (("main_db.main.t", 1), ('main_db."Lake".t', 0), ('main_db."Lake"."select"', 1)):
+            assert database.execute(f"SELECT count(*) FROM {name}").fetchall() == [(count,)]
+
+
+def test_a_schema_of_the_spec_is_a_part_of_the_target(tmp_path: Path) -> None:
+    entry = {"name": "out", "connector": "duckdb", "path": tmp_path / "t.db", "table": "t"}
+    main, lake = DuckDbEntry.model_validate(entry), DuckDbEntry.model_validate({**entry, "schema": "lake"})
+    assert main.target != lake.target
+    assert lake.target == DuckDbEntry.model_validate({**entry, "schema": "LAKE", "table": "T"}).target
+    assert (main.where, lake.where) == (f"{tmp_path}/t.db, table t", f"{tmp_path}/t.db, table lake.t")

@@ -24,6 +24,8 @@ class FilesEntry(SplitSourceEntry):
     """A folder (`/data/clicks`), or a place in an object store (`s3://bucket/clicks`)."""
     options: dict[str, str] = Field(default_factory=dict, repr=False)
     """Settings of the object store, as obstore names them (`region`, `access_key_id`, `endpoint`, …)."""
+    symlinks: Literal["inside", "refuse", "follow"] = "inside"
+    """Symbolic links in a folder. `inside`: only to files below the folder. `refuse`: none. `follow`: to any file."""
     ddl: str = Field(alias="schema", min_length=1)
     """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
 
@@ -47,4 +49,4 @@ class FilesEntry(SplitSourceEntry):
         from eos.plugin import parse_ddl  # loads pyarrow
         from eos_files_source.source import FilesSource
 
-        return FilesSource(self.url, parse_ddl(self.ddl), tuple(sorted(self.options.items())))
+        return FilesSource(self.url, parse_ddl(self.ddl), tuple(sorted(self.options.items())), self.symlinks)

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from io import BytesIO
+from io import SEEK_CUR, SEEK_END, SEEK_SET, BytesIO, RawIOBase
 from itertools import accumulate
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import obstore
 import pyarrow as pa
 import pyarrow.json
 import pyarrow.parquet
+from obstore.store import LocalStore
 
 from eos import Finding
 from eos.errors import BadRecordError, ConnectorError, OffsetOutOfRangeError, SourceError
 from eos.plugin import Position, SplitSource
-from eos_files_source.listing import File, Listing, list_files, open_store
+from eos_files_source.listing import File, Links, Listing, list_files, open_store, version_of
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 SPLIT: Final = "files"
 FIRST: Final[Position] = ["", 0, ""]
@@ -31,6 +35,9 @@ METADATA: Final = pa.schema(
 
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 _BATCH_ROWS: Final = 50_000
+_BATCH_BYTES: Final = 8 * 1024 * 1024
+_BUFFER_BYTES: Final = 1024 * 1024
+"""Bytes that are read at once of each column of a Parquet file."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,7 @@ class FilesSource(SplitSource):
     url: str
     columns: pa.Schema
     options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    links: Links = "inside"
 
     @property
     def schema(self) -> pa.Schema:
@@ -100,7 +108,7 @@ class FilesSource(SplitSource):
         return open_store(self.url, self.options)
 
     def _listing(self) -> Listing:
-        return list_files(self._store, self.url)
+        return list_files(self._store, self.url, self.links)
 
     def _end_of(self, file: File) -> Position:
         place = file.size if file.name.endswith(".jsonl") else self._parquet(file).metadata.num_rows
@@ -127,7 +135,7 @@ class FilesSource(SplitSource):
         at, rest, stop = low, b"", file.size if high is None else high
         while at + len(rest) < stop:
             begin = at + len(rest)
-            chunk = rest + self._bytes(file, begin, min(begin + _CHUNK_BYTES, stop))
+            chunk = rest + self.bytes_of(file, begin, min(begin + _CHUNK_BYTES, stop))
             cut = len(chunk) if begin + _CHUNK_BYTES >= stop else chunk.rfind(b"\n") + 1
             lines, rest = chunk[:cut].splitlines(keepends=True), chunk[cut:]
             for first in range(0, len(lines), _BATCH_ROWS):
@@ -159,7 +167,7 @@ class FilesSource(SplitSource):
             if at + rows > low and (high is None or at < high):
                 try:
                     yield from self._group_rows(opened, file, group, at, (low, high))
-                except (pa.ArrowInvalid, OSError) as error:  # of bytes in memory: they are damaged
+                except (pa.ArrowInvalid, OSError) as error:  # `bytes_of` raises none: the content is damaged
                     message = f"{file.name}, rows from {at} on cannot be read: {error}"
                     raise BadRecordError(message, remedy="correct the file's producer") from error
             at += rows
@@ -168,7 +176,9 @@ class FilesSource(SplitSource):
         self, opened: Any, file: File, group: int, at: int, wanted: tuple[int, int | None]
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         low, high = wanted
-        for batch in opened.iter_batches(_BATCH_ROWS, row_groups=[group]):
+        found = opened.metadata.row_group(group)
+        rows = max(min(_BATCH_ROWS, found.num_rows * _BATCH_BYTES // max(found.total_byte_size, 1)), 1)
+        for batch in opened.iter_batches(rows, row_groups=[group]):
             begin = max(low - at, 0)
             stop = batch.num_rows if high is None else min(high - at, batch.num_rows)
             if begin < stop:
@@ -183,22 +193,70 @@ class FilesSource(SplitSource):
 
     def _parquet(self, file: File) -> Any:
         try:
-            return pyarrow.parquet.ParquetFile(BytesIO(self._bytes(file, 0, file.size)))
+            opened = pa.PythonFile(_Listed(self, file), mode="r")
+            return pyarrow.parquet.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         except (pa.ArrowInvalid, OSError) as error:
             raise BadRecordError(f"{file.name} is not a Parquet file: {error}") from error
 
-    def _bytes(self, file: File, low: int, high: int) -> bytes:
-        """Return bytes of the very version that was listed."""
-        options: obstore.GetOptions = {"range": (low, high)} if low < high else {}
+    def bytes_of(self, file: File, low: int, high: int) -> bytes:
+        """Return bytes of the very version that was listed.
+
+        Raises OffsetOutOfRangeError if the file was removed, replaced, extended or cut off since.
+        """
+        options: obstore.GetOptions = {"range": (low, high)}
         if file.etag is not None:
             options["if_match"] = file.etag
         try:
-            return bytes(obstore.get(self._store, file.name, options=options).bytes())
-        except (obstore.exceptions.NotFoundError, obstore.exceptions.PreconditionError) as error:
-            message = f"{file.name} was removed or replaced since it was listed"
-            raise OffsetOutOfRangeError(message, remedy="put the file back as it was") from error
+            store = self._store
+            found = obstore.get(store, file.name, options=options)
+            content = bytes(found.bytes())
+            # An object is replaced as a whole. A file can change between its ETag and its last byte.
+            metas = [found.meta, obstore.head(store, file.name)] if isinstance(store, LocalStore) else [found.meta]
+        except (FileNotFoundError, obstore.exceptions.NotFoundError, obstore.exceptions.PreconditionError) as error:
+            raise _changed(file) from error
         except (obstore.exceptions.BaseError, OSError) as error:
             raise SourceError(f"{file.name} cannot be read: {error}") from error
+        if len(content) != high - low or any((m["size"], version_of(m)) != (file.size, file.version) for m in metas):
+            raise _changed(file)
+        return content
+
+
+class _Listed(RawIOBase):
+    """A listed file for Arrow, which reads ranges of it. Each range is of the version that was listed."""
+
+    def __init__(self, source: FilesSource, file: File) -> None:
+        super().__init__()
+        self._source = source
+        self._file = file
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = SEEK_SET) -> int:
+        self._at = offset + {SEEK_SET: 0, SEEK_CUR: self._at, SEEK_END: self._file.size}[whence]
+        return self._at
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        view = memoryview(buffer).cast("B")
+        high = min(self._at + len(view), self._file.size)
+        if high <= self._at:
+            return 0
+        content = self._source.bytes_of(self._file, self._at, high)
+        view[: len(content)] = content
+        self._at = high
+        return len(content)
+
+
+def _changed(file: File) -> OffsetOutOfRangeError:
+    message = f"{file.name} was removed, replaced, extended or cut off since it was listed"
+    return OffsetOutOfRangeError(message, remedy="put the file back as it was, and its time of the last change")
 
 
 def _as(rows: pa.Table, columns: pa.Schema) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -103,6 +104,39 @@ BROKEN = {
     "version": (
         SHELF.replace("[int] = 1", "[int] = 2"),
         "was written for version 2 of the plugin API",
+    ),
+    "version as text": (
+        SHELF.replace("ClassVar[int] = 1", 'ClassVar[str] = "1"'),
+        "was written for version 1 of the plugin API",
+    ),
+    "import of a test": (
+        "import pytest; pytest.skip('not here', allow_module_level=True)",
+        "cannot be imported: Skipped",
+    ),
+    "error without a text": (
+        "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd",
+        "cannot be imported: Odd",
+    ),
+    "error of 10 MB": ("raise ValueError('x' * 10_000_000)", "cannot be imported: ValueError: xxx"),
+    "name": (
+        f"{SHELF}        name: int = 1",
+        "cannot be imported: TypeError: the field 'name' of ShelfEntry is not a text",
+    ),
+    "connector": (
+        SHELF.replace('Literal["shelf"]', "int"),
+        "cannot be imported: TypeError: the field 'connector' of ShelfEntry is not a text",
+    ),
+    "commit": (
+        SHELF.replace('commit: Literal["write-ahead-log"] = "write-ahead-log"', "commit: bool = True"),
+        "cannot be imported: TypeError: the field 'commit' of ShelfEntry is not a text",
+    ),
+    "alias of a key": (
+        SHELF.replace("box: str", 'box: str = __import__("pydantic").Field(alias="name")'),
+        "cannot be imported: TypeError: the field 'box' of ShelfEntry has the key 'name' of the core",
+    ),
+    "from": (
+        f"{SHELF}        from_: str",
+        "cannot be imported: TypeError: the field 'from_' of ShelfEntry is not a text",
     ),
     "no version": (SHELF.replace("api_version: ClassVar[int] = 1", ""), "was written for version None of the plugin"),
 }
@@ -226,3 +260,27 @@ def test_a_spec_is_validated_without_a_client_or_driver(sink: str) -> None:
     environ = {"KAFKA": "a:1", "TARGET": "a:1", "DATABASE": addresses.get(sink, ""), "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_type_without_a_schema_affects_no_other_plugin(world: Plugins) -> None:
+    odd = """
+        import pydantic
+        from pydantic_core import core_schema
+
+        class Odd:
+            @classmethod
+            def __get_pydantic_core_schema__(cls, source, handler):
+                return core_schema.no_info_plain_validator_function(lambda value: value)
+    """
+    text = dedent(odd) + dedent(SHELF).replace("box: str", "box: Odd")
+    world.install("eos-shelf", {plugins.SINKS: {"shelf": "shelf:ShelfEntry"}}, shelf=text)
+    schema = world.facts("schema")
+    assert "ShelfEntry" not in schema["$defs"]
+    assert "SqliteEntry" in schema["$defs"]
+
+
+def test_promises_of_another_type_are_one_line_of_the_list(world: Plugins) -> None:
+    text = dedent(SHELF).replace('] = {"write-ahead-log": "exactly-once: every box stands there once"}', "] = None")
+    world.install("eos-shelf", {plugins.SINKS: {"shelf": "shelf:ShelfEntry"}}, shelf=text)
+    (listed,) = [each for each in world.facts("connectors", "--json")["plugins"] if each["error"]]
+    assert listed["error"] == "sink 'shelf' of eos-shelf 1.2.3: `promises` is a NoneType"

@@ -11,7 +11,7 @@ import pytest
 
 from connectors.sources.built import BuiltSource
 from connectors.sources.split_source import SplitSource
-from eos.errors import BadRecordError, IdentityError
+from eos.errors import BadRecordError, IdentityError, OffsetOutOfRangeError, SourceError
 from twophase.positions import Position
 from twophase.values import OffsetRange, StartingPoint
 
@@ -22,6 +22,8 @@ SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("text", 
 class _Small(SplitSource):
     first: Any = 0
     number: int | None = 1
+    last: Any = 1
+    known_by: Any = None
 
     @property
     def schema(self) -> pa.Schema:
@@ -31,13 +33,19 @@ class _Small(SplitSource):
         return {"a": self.first}
 
     def end(self, split: str, start: Position) -> Position:
-        return 1
+        return self.last  # type: ignore[no-any-return]
+
+    def witness(self, split: str, position: Position) -> str | None:
+        return self.known_by  # type: ignore[no-any-return]
+
+    def limit(self, split: str, start: Position, end: Position, max_records: int) -> Position:
+        return self.last  # type: ignore[no-any-return]
 
     def read(self, split: str, start: Position, end: Position) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array([self.number], pa.int64()), pa.array([None], pa.string())], schema=SCHEMA)
 
 
-@pytest.mark.parametrize("first", [True, 1.0, None, ("a", 0), ["a", 0.0], b"a", {"a": 1}], ids=str)
+@pytest.mark.parametrize("first", [True, 1.0, None, ("a", 0), ["a", 0.0], b"a", {"a": 1}, "a\ud800", 2**64], ids=ascii)
 def test_what_is_no_position_is_refused_before_head_stores_it(first: object) -> None:
     """JSON would give back another value, or one that no later position compares with."""
     source = BuiltSource("s", _Small(first))
@@ -54,3 +62,33 @@ def test_a_null_that_the_schema_excludes_stops_the_pipeline(columns: list[str]) 
     source = BuiltSource("s", _Small(number=None)).select(columns)
     with pytest.raises(BadRecordError, match="source s, a: a record has no n, which is NOT NULL"):
         list(source.read([OffsetRange("a", 0, 1)]))
+
+
+@pytest.mark.parametrize("last", [None, float("nan"), "a\ud800", 10**5_000, (1,)], ids=lambda last: type(last).__name__)
+def test_an_end_that_is_no_position_is_refused_before_it_is_planned(last: object) -> None:
+    """The decision could not be stored, after the rows were prepared."""
+    source = BuiltSource("s", _Small(last=last))
+    with pytest.raises(IdentityError, match=r"source s, split a: .* is not a position"):
+        source.horizon(StartingPoint({"a": 0}))
+    with pytest.raises(IdentityError, match=r"source s, split a: `limit`: .* is not a position"):
+        source.limit(OffsetRange("a", 0, 1), 1)
+
+
+def test_an_end_of_another_kind_names_source_and_split() -> None:
+    with pytest.raises(IdentityError, match="source s, split a: the positions 'x' and 0 do not compare"):
+        BuiltSource("s", _Small(last="x")).horizon(StartingPoint({"a": 0}))
+
+
+def test_an_end_that_goes_backwards_loses_no_record_silently() -> None:
+    with pytest.raises(OffsetOutOfRangeError, match="source s, split a ends at 1, and its next position is 2"):
+        BuiltSource("s", _Small()).horizon(StartingPoint({"a": 2}))
+
+
+def test_a_split_that_vanishes_loses_no_record_silently() -> None:
+    with pytest.raises(OffsetOutOfRangeError, match="source s: b is gone, and the pipeline has begun to read it"):
+        BuiltSource("s", _Small()).horizon(StartingPoint({"a": 0, "b": 7}))
+
+
+def test_a_witness_that_is_no_text_is_refused() -> None:
+    with pytest.raises(SourceError, match="source s, split a: the witness is a bytes, not a text"):
+        BuiltSource("s", _Small(known_by=b"x")).witnesses([OffsetRange("a", 0, 1)])

@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,11 +18,12 @@ from hypothesis import strategies as st
 
 from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
-from eos.errors import BadRecordError
+from eos.errors import BadRecordError, TargetError
 from spark_jobs.batch.stopwatch import Stopwatch
-from spark_jobs.batch.writing import CountTask, Digest, Share, write_and_prepare
+from spark_jobs.batch.writing import CountTask, Digest, Share, first_writer, write_and_prepare
 from tests.twophase_values import committable, scope
-from twophase.ids import sink_key
+from twophase.ids import TransactionId, sink_key
+from twophase.values import Committable
 from wal.testing import files_in
 
 _hashes = st.lists(st.integers(-(2**63), 2**63 - 1), max_size=50)
@@ -112,3 +114,62 @@ def test_tasks_and_planners_load_no_spec_and_planners_no_pandas() -> None:
     folder = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder)
     assert done.stdout.split() == ["False", "False"]
+
+
+class _Sloppy:
+    """A writer that acknowledges what it is told to."""
+
+    aborted = 0
+
+    def __init__(self, answer: Any, transaction: TransactionId) -> None:
+        self._answer, self._transaction = answer, transaction
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        if isinstance(self._answer, BaseException):
+            raise self._answer
+
+    def prepare(self) -> Any:
+        rows = self._answer
+        return rows(self._transaction) if callable(rows) else rows
+
+    def abort(self) -> None:
+        type(self).aborted += 1
+        raise ValueError("nothing to abort")
+
+
+_WRONG = {
+    "fewer rows": (lambda given: Committable(given, rows=2), "acknowledged 2 rows, and took 3"),
+    "more rows": (lambda given: Committable(given, rows=4), "acknowledged 4 rows, and took 3"),
+    "no number": (lambda given: Committable(given, rows=cast(Any, "3")), "acknowledged '3' rows"),
+    "another attempt": (lambda given: Committable(replace(given, task_attempt=7), rows=3), "and was given"),
+    "nothing": (None, "acknowledged a NoneType, not a Committable"),
+}
+
+
+@pytest.mark.parametrize("case", _WRONG)
+def test_r5_a_wrong_acknowledgement_of_one_sink_is_an_error_of_the_task(
+    shares: list[Share], monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    answer, words = _WRONG[case]
+    monkeypatch.setattr(_Sloppy, "aborted", 0)
+
+    def writer_of(sink: Any, transaction: TransactionId) -> Any:
+        return _Sloppy(answer, transaction) if sink.name == "b" else first_writer(sink, transaction)
+
+    with pytest.raises(TargetError, match=f"sink b, task 0: the writer .*{words}"):
+        write_and_prepare(scope(0), shares, iter([_ROWS]), Stopwatch.of(3), writer_of=writer_of)
+    assert _Sloppy.aborted == 1
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(0), KeyboardInterrupt(), ValueError("x" * 10_000_000)], ids=lambda error: type(error).__name__
+)
+def test_r5_a_writer_that_ends_the_process_leaves_nothing_in_any_sink(
+    shares: list[Share], tmp_path: Path, error: BaseException
+) -> None:
+    def writer_of(sink: Any, transaction: TransactionId) -> Any:
+        return _Sloppy(error, transaction) if sink.name == "b" else first_writer(sink, transaction)
+
+    with pytest.raises(type(error)):
+        write_and_prepare(scope(0), shares, iter([_ROWS]), Stopwatch.of(3), writer_of=writer_of)
+    assert not files_in(tmp_path / "log")

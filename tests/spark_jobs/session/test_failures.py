@@ -54,6 +54,8 @@ def test_an_error_of_ours_stays_itself() -> None:
             "Job aborted\nTraceback (most recent call last):\nValueError: no x today\n\n\tat org.apache",
             "ValueError: no x today",
         ),
+        ("Job aborted\nTraceback (most recent call last):\nSystemExit: 3\n\n\tat org.apache", "SystemExit: 3"),
+        ("Job aborted\nTraceback (most recent call last):\nKeyboardInterrupt\n\n\tat org.apache", "KeyboardInterrupt"),
         ("[DIVIDE_BY_ZERO] Division by zero.\n\tat org.apache.spark", "[DIVIDE_BY_ZERO] Division by zero."),
     ],
 )

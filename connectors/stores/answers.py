@@ -1,0 +1,76 @@
+"""Answers of a small store. The code of a store may return or raise anything; the token decides, so it is checked.
+
+Each function calls the store, and raises TargetError for an answer of another kind. The call may have changed the store
+by then. The next start reads the token, so nothing is lost or written twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+from connectors.api.contracts import Finding
+from connectors.foreign import foreign
+from eos.errors import TargetError
+
+_READS: Final = "the call that reads the token"
+_REPLACES: Final = "the call that replaces the token"
+
+_REMEDY: Final = "correct the store: docs/plugins.md lists the results and errors of its calls"
+
+T = TypeVar("T")
+
+
+def answered_text(sink: str, call: Callable[[str], str], slot: str) -> str:
+    """Return the token of a slot. A token is a text: None would be taken for a slot that has none."""
+    found: object = _call(sink, lambda: call(slot), _READS)
+    if not isinstance(found, str):
+        raise _wrong(sink, _READS, found, "a text")
+    return found
+
+
+def answered_flag(sink: str, call: Callable[..., bool], *arguments: object) -> bool:
+    """Return whether a call has replaced the token. Any other true value would count rows that are not there."""
+    found: object = _call(sink, lambda: call(*arguments), _REPLACES)
+    if not isinstance(found, bool):
+        raise _wrong(sink, _REPLACES, found, "True or False")
+    return found
+
+
+def answered_names(sink: str, call: Callable[[str], Iterable[str]], prefix: str) -> Sequence[str]:
+    """Return the names of prepared transactions."""
+    found: object = _call(sink, lambda: call(prefix), "`list`")
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise _wrong(sink, "`list`", found, "a sequence of names")
+    names = _call(sink, lambda: list(found), "`list`")
+    for name in names:
+        if not isinstance(name, str):
+            raise _wrong(sink, "`list`", name, "a sequence of names", "an item that is")
+    return names
+
+
+def answered_findings(sink: str, call: Callable[[], Iterable[Finding]]) -> Sequence[Finding]:
+    """Return the findings of `check`."""
+    found: object = _call(sink, call, "`check`")
+    if not isinstance(found, Iterable):
+        raise _wrong(sink, "`check`", found, "a sequence of Finding")
+    findings = _call(sink, lambda: list(found), "`check`")
+    for each in findings:
+        if not isinstance(each, Finding):
+            raise _wrong(sink, "`check`", each, "a sequence of Finding", "an item that is")
+    return findings
+
+
+def done(sink: str, call: Callable[[], None], what: str) -> None:
+    """Carry out a call of the store that has no answer. `what`: for the message."""
+    _call(sink, call, what)
+
+
+def _call(sink: str, call: Callable[[], T], what: str) -> T:
+    with foreign(f"sink {sink}: {what} of the store", TargetError, _REMEDY):
+        return call()
+
+
+def _wrong(sink: str, call: str, found: object, wanted: str, item: str = "") -> TargetError:
+    what = f"{item} a {type(found).__name__}" if item else f"a {type(found).__name__}"
+    return TargetError(f"sink {sink}: {call} of the store returned {what}, not {wanted}", remedy=_REMEDY)
