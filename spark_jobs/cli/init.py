@@ -1,17 +1,22 @@
-"""`eos init`: writes a spec to start from, complete, valid, and with a comment where a choice is to be made."""
+"""`eos init`, `eos schema` and `eos connectors`: help to write a spec."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
 import typer
+from rich.table import Table
 
 from connectors.api import plugins
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.api.format import FormatEntry
+from connectors.api.inventory import Listed, inventory
+from connectors.api.plugins import GROUPS
 from connectors.api.template import Template
+from connectors.spec import json_schema
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
@@ -160,3 +165,65 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
     for key, value in values.items():  # the entries first: they have such marks, too
         written = written.replace(f"<{key}>", value)
     return written
+
+
+def schema(debug: Debug = False) -> None:
+    """Print the JSON Schema of a spec, for completion and checks in an editor.
+
+    An editor with the YAML language server uses it if the spec begins with this line:
+
+        # yaml-language-server: $schema=./eos.schema.json
+
+    The schema covers keys, values and types. Only `eos validate` checks what goes beyond one value: duplicate names,
+    steps that read from each other, the values of `${…}`.
+
+    Exit code: 0.
+
+    Examples:
+
+        eos schema > eos.schema.json
+    """
+    with out.kept():
+        found = json_schema()
+    out.facts(found)
+
+
+def connectors(as_json: AsJson = False, debug: Debug = False) -> None:
+    """List what a spec can name: sources, sinks, formats, secrets and databases, with the distribution of each.
+
+    Of a sink it shows the guarantee for each value of `commit`. A plugin that cannot be used is listed with the error
+    and the remedy; no spec that does not name it is affected.
+
+    Exit code: 0; 1 if a plugin cannot be used.
+
+    Examples:
+
+        eos connectors
+
+        eos connectors --json
+    """
+    with out.kept():
+        found = list(inventory())
+    usable = not any(each.error for each in found)
+    if as_json:
+        out.facts({"ok": usable, "plugins": [asdict(each) for each in found]})
+    else:
+        out.show(_table(found))
+    if not usable:
+        raise typer.Exit(1)
+
+
+def _table(found: list[Listed]) -> Table:
+    table = Table()
+    for heading in ("kind", "name", "distribution", "guarantees"):
+        table.add_column(heading, overflow="fold")
+    for each in found:
+        origin = f"{each.distribution} {each.version}\n{each.origin}"
+        table.add_row(*map(out.text, (GROUPS[each.group], each.name, origin, _about(each))))
+    return table
+
+
+def _about(each: Listed) -> str:
+    if each.error:
+        return f"cannot be used: {each.error}\n→ {each.remedy}"
+    return "\n".join(f"{commit}: {promise}" for commit, promise in each.guarantees.items()) or each.description

@@ -14,7 +14,7 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import masked
 from spark_jobs.cli.run import run_pipelines
-from spark_jobs.observe.masked_log import mask_log
+from spark_jobs.observe.log_lines import mask_log
 from spark_jobs.run.stop_signals import STOPPING
 
 

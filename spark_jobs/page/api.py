@@ -30,12 +30,12 @@ _STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NoRunError: 4
 _PROBES: Final = APIRouter()
 """For whoever keeps the process alive, and whoever waits for it: without a token."""
 
-Metrics = Callable[[], tuple[bytes, str]]
+RenderMetrics = Callable[[], tuple[bytes, str]]
 """In the Prometheus text format, and its content type."""
 
 
 def application(
-    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
+    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: RenderMetrics | None = None
 ) -> ASGIApp:
     """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
     secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))
@@ -58,7 +58,7 @@ def application(
     return Guard(api, tokens, is_loopback)
 
 
-def _metrics(metrics: Metrics) -> Callable[[], Response]:
+def _metrics(metrics: RenderMetrics) -> Callable[[], Response]:
     def exposed() -> Response:
         content, media_type = metrics()
         return Response(content, media_type=media_type)
@@ -67,7 +67,7 @@ def _metrics(metrics: Metrics) -> Callable[[], Response]:
 
 
 def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
-    """Every error in the form of `answers.Refused`."""
+    """Every error in the form of `schemas.Refused`."""
 
     def refusal(status: int, message: str, remedy: str = "") -> JSONResponse:
         return answer({"error": {"message": message, "remedy": remedy}}, status_code=status)

@@ -17,8 +17,7 @@ from connectors.registry import refuse_network_location
 from eos.errors import ConnectorError, HistoryError
 from spark_jobs.observe.history.entries import Completed, Entry
 from spark_jobs.observe.history.model import Event
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from wal.private import make_private
 
 _log = logging.getLogger("eos.history")
