@@ -1,4 +1,4 @@
-"""Opens the page of some pipelines: beside those that this process runs, or in a process that only looks."""
+"""Opens the page of some pipelines: beside the pipelines that this process runs, or in a process that only looks."""
 
 from __future__ import annotations
 
