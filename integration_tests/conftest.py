@@ -20,6 +20,7 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.fault_tests import fault_tests
 from integration_tests.harness.http_proxy import HttpProxy
+from integration_tests.harness.installed import PLUGINS, Installed, install
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
@@ -93,6 +94,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("cluster"))
         if "copied_kafka" in fixtures:  # at one address, and with one folder
             item.add_marker(pytest.mark.xdist_group("copied-kafka"))
+        if "installed" in fixtures:  # built once, which takes a minute
+            item.add_marker(pytest.mark.xdist_group("installed"))
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)
@@ -338,6 +341,12 @@ def jobs(database: str, tmp_path: Path, _first_run: None) -> Iterator[Jobs]:
     """Starts jobs that write to this test's database; every process is ended at the end."""
     with closing(Jobs(tmp_path, database)) as made:
         yield made
+
+
+@pytest.fixture(scope="session")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """An environment with the wheels of this project and of each plugin."""
+    return install(tmp_path_factory.mktemp("installed"), *PLUGINS)
 
 
 @pytest.fixture(scope="session")

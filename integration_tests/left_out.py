@@ -57,9 +57,9 @@ class Run:
     skipped: dict[str, str]  # reason, by node id
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Recorder:
-    """Pytest plugin that appends this run to the file."""
+    """Pytest plugin that appends this run to the file. Hashable, because pytest keeps plugins in sets."""
 
     services: str
     path: Path | None

@@ -47,13 +47,7 @@ def identity() -> Identity:
 
 @pytest.fixture
 def program(identity: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    made = Program(tmp_path / "program", identity, 3600)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    forget_sessions()
-    return made
+    return Program(tmp_path / "program", identity, 3600).install(monkeypatch)
 
 
 def _administer(server: SecuredPostgres, *statements: str) -> None:

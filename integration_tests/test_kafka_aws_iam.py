@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from connectors.aws import forget_sessions
 from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.security import KafkaSecurity
@@ -25,7 +24,7 @@ from integration_tests import topics
 from integration_tests.harness import kafka_client
 from integration_tests.harness.drain import drain
 from integration_tests.harness.pipeline import PARTITIONS
-from integration_tests.services.aws_identities import REGION, Identity, Program
+from integration_tests.services.aws_identities import REGION, Identity, Program, remove_credentials
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.test_kafka_sink import KafkaPipeline
 from twophase.values import OffsetRange, StartingPoint
@@ -55,21 +54,13 @@ def identity(secured_kafka: SecuredKafka) -> Iterator[Identity]:
 @pytest.fixture
 def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without credentials of AWS."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    forget_sessions()
+    remove_credentials(monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def program(tmp_path: Path, identity: Identity, nothing_here: None, monkeypatch: pytest.MonkeyPatch) -> Program:
     """The machine's default chain leads to a program whose credentials end after some seconds."""
-    made = Program(tmp_path / "program", identity, _LIFE_S)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
+    return Program(tmp_path / "program", identity, _LIFE_S).install(monkeypatch)
 
 
 def keys(identity: Identity) -> dict[str, str]:

@@ -21,7 +21,7 @@ from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
-from spark_jobs.batch.source_records import SourceRecords
+from spark_jobs.batch.dead_letters import SourceRecords
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from twophase.values import OffsetRange
 

@@ -21,8 +21,7 @@ from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import AbortedAttempt, Event
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.opening import PageOptions, opened

@@ -1,4 +1,4 @@
-"""The files source as users have it: a wheel beside this project's wheel, its own tests, a pipeline that is killed."""
+"""A pipeline from the plugin of files, installed as users have it, that is killed between its steps."""
 
 from __future__ import annotations
 
@@ -11,38 +11,12 @@ from typing import Final
 
 import pytest
 
-from integration_tests.harness.installed import Installed, install
-from integration_tests.harness.pipeline_process import PROJECT
-
-PLUGIN: Final = PROJECT / "examples" / "plugin_files_source"
+from integration_tests.harness.installed import Installed
 
 _FILES: Final = 8
 _RECORDS_OF_FILE: Final = 250
 _CHECKPOINT_RECORDS: Final = 300  # so that most checkpoints end within a file
 _KILLED_AT: Final = ("planned@0", "prepared@1", "after-decide@2", "applying@3")
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """An environment with the wheels of this project and of the source."""
-    return install(tmp_path_factory.mktemp("installed"), PLUGIN)
-
-
-def test_the_environment_holds_wheels_only(installed: Installed, tmp_path: Path) -> None:
-    """Were one of the packages found in the work tree, the other tests would prove nothing."""
-    script = "import spark_jobs as s, eos_files_source as p; print(s.__file__, p.__file__)"
-    for path in installed.call("-c", script, cwd=tmp_path).split():
-        assert Path(path).is_relative_to(installed.folder)
-
-
-@pytest.mark.timeout(1800)
-def test_the_source_passes_its_own_suite(installed: Installed, tmp_path: Path) -> None:
-    settings = tmp_path / "pytest.ini"
-    settings.write_text("[pytest]\n")
-    options = ["-q", "-c", str(settings), f"--basetemp={tmp_path}/tests"]
-    shown = installed.call("-m", "pytest", str(PLUGIN / "tests"), *options, cwd=tmp_path, timeout_s=1700)
-    assert " passed" in shown
-    assert "failed" not in shown
 
 
 @pytest.mark.timeout(1200)

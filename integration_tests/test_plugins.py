@@ -1,4 +1,4 @@
-"""Plugins as their users have them: wheels in a fresh environment, their own tests, and pipelines that are killed."""
+"""Plugins as their users have them: wheels in a fresh environment, their own tests, and a pipeline that is killed."""
 
 from __future__ import annotations
 
@@ -12,35 +12,25 @@ import duckdb
 import pytest
 
 from integration_tests.conftest import TopicFactory
-from integration_tests.harness.installed import Installed, install
-from integration_tests.harness.pipeline_process import PROJECT
+from integration_tests.harness.installed import PLUGINS, Installed
 from integration_tests.harness.workload import Row, Workload
 from integration_tests.services import Services
-
-DUCKDB = PROJECT / "examples" / "plugin_duckdb"
 
 _CHECKPOINT_RECORDS = 300
 _RECORDS = 7 * _CHECKPOINT_RECORDS
 _KILLED_AT = ("prepared@1", "after-decide@2", "applying@3", "between-commits@4")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """An environment with the wheels of this project and of each plugin."""
-    return install(tmp_path_factory.mktemp("installed"), DUCKDB)
-
-
 def test_the_environment_holds_wheels_only(installed: Installed, tmp_path: Path) -> None:
     """Were one of the packages found in the work tree, the other tests would prove nothing."""
-    script = (
-        "import connectors, spark_jobs, eos_duckdb as p; print(connectors.__file__, spark_jobs.__file__, p.__file__)"
-    )
+    packages = "connectors, spark_jobs, eos_duckdb, eos_files_source"
+    script = f"import {packages}; print(*(each.__file__ for each in ({packages})))"
     for path in installed.call("-c", script, cwd=tmp_path).split():
         assert Path(path).is_relative_to(installed.folder)
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("plugin", [DUCKDB], ids=lambda path: path.name)
+@pytest.mark.parametrize("plugin", PLUGINS, ids=lambda path: path.name)
 def test_a_plugin_passes_its_own_suite(installed: Installed, plugin: Path, tmp_path: Path) -> None:
     settings = tmp_path / "pytest.ini"
     settings.write_text("[pytest]\n")

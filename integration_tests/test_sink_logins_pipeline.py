@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_postgres_pipeline import PostgresPipeline
 from integration_tests.test_sink_logins import Server, counted, on_mysql, on_postgres
+from tests.waiting import until
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -36,14 +37,6 @@ def prepared(
     with PostgresPipeline(folder, services.kafka_bootstrap, topic(partitions=PARTITIONS), postgres_database) as made:
         made.shown.create()
         yield made
-
-
-def until(holds: Callable[[], bool], timeout_s: float = 120) -> None:
-    """Wait for what a pipeline does."""
-    end = time.monotonic() + timeout_s
-    while not holds():
-        assert time.monotonic() < end, "did not happen in time"
-        time.sleep(0.1)
 
 
 def run_and_count(pipeline: Pipeline, server: Server) -> int:
@@ -88,11 +81,11 @@ def test_connections_workers_and_servers_that_end_between_two_checkpoints(
 
     def checkpoint() -> None:
         prepared.workload.produce(CHECKPOINT_RECORDS)
-        until(lambda: prepared.shown.count() == len(prepared.workload.expected))
+        until(lambda: prepared.shown.count() == len(prepared.workload.expected), timeout_s=120, look_s=0.1)
 
     for _ in range(3):
         checkpoint()
-    until(lambda: server.connections() > 0)
+    until(lambda: server.connections() > 0, timeout_s=120, look_s=0.1)
     assert server.end_idle() > 0
     checkpoint()
     assert prepared.head.epoch == 1, process.output()  # no task has failed

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from spark_jobs.observe.history.filing import WriterThread
-from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
+from spark_jobs.observe.history.writer import Retention
 from tests.history_values import whole
 
 _LIMIT = 8 * 1024  # bytes of a file: less than a history has when it is begun

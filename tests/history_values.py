@@ -12,8 +12,7 @@ from typing import Any
 
 from spark_jobs.observe.history.entries import Committed, Completed, Entry, Measured, SinkCommitted
 from spark_jobs.observe.history.model import Acknowledgement, Checkpoint, Phases, Run, SinkCommit, SplitLag, of_record
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from tests.twophase_values import INCARNATION, record
 
 AT = 1_700_000_000.0

@@ -21,8 +21,7 @@ from spark_jobs.observe.history.model import (
     SinkCommit,
     SplitLag,
 )
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead

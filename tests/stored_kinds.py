@@ -17,7 +17,7 @@ from connectors.known import decode_known, encode_known
 from connectors.owner import Owner
 from connectors.sql.mysql.target import Target
 from connectors.stores.token import Token, decode_token
-from spark_jobs.adapters.kafka_start import _decoded, _encoded
+from spark_jobs.adapters.kafka_format import _decoded, _encoded
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.known_sinks import KnownSink
 from spark_jobs.savepoints import manifest as manifests
@@ -143,12 +143,12 @@ KINDS: Final[dict[str, Kind]] = {
         lambda content: decode_known("warehouse", "here, table orders", Target, content.decode()),
         stored.TARGET,
         lambda: encode_known("here, table orders", Target, stored.TARGET).encode(),
-        refusal="the start cannot go on without it: what is known of it cannot be read",
+        refusal="the start cannot go on without it: its cached description cannot be read",
         why="it is a text in a known sink's document, whose number it has",
     ),
     "first-offsets": Kind(
-        ("spark_jobs/adapters/kafka_start.py:_encoded",),
-        ("spark_jobs/adapters/kafka_start.py", 1),
+        ("spark_jobs/adapters/kafka_format.py:_encoded",),
+        ("spark_jobs/adapters/kafka_format.py", 1),
         lambda content: _decoded(content, "/location"),
         stored.BEGUN,
         lambda: _encoded(stored.BEGUN),

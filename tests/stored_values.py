@@ -20,7 +20,7 @@ from connectors.dead_letter_names import COLUMNS, MESSAGE_HEADERS
 from connectors.kafka.sink.markers import Claim, Marker
 from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
-from spark_jobs.adapters.kafka_start import Begun
+from spark_jobs.adapters.kafka_format import Begun
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import RunLock, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld

@@ -7,14 +7,22 @@ from typing import Any
 
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.messages import DrawNonce, Emit, Steps
-from twophase.values import CheckpointRecord, Committable, OffsetRange
+from twophase.messages import BatchStart, DrawNonce, Emit, Steps
+from twophase.values import CheckpointRecord, Committable, OffsetRange, StartingPoint
 
 INCARNATION = "0123456789abcdefghij"
 
 
 def scope(checkpoint_id: int = 0, epoch: int = 1, attempt: int = 1) -> Scope:
     return Scope(INCARNATION, epoch, checkpoint_id, attempt)
+
+
+def begin_ten(checkpoint_id: int) -> BatchStart:
+    """A checkpoint that reads the next ten records of orders/0, from offset 0 on."""
+    began = {"orders": StartingPoint({"orders/0": 0})}
+    return BatchStart(
+        checkpoint_id, {"orders": {"orders/0": 10 * checkpoint_id + 10}}, f"v1 {checkpoint_id}", 1.0, began
+    )
 
 
 def committable(of: Scope, task: int = 0, sink: str = "warehouse", rows: int = 3) -> Committable:

@@ -149,7 +149,7 @@ class Effects:
             case messages.ListPrepared():
                 incarnation, number = action.incarnation, action.checkpoint_id
                 return self._at_each(
-                    "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
+                    "list prepared transactions", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)

@@ -280,7 +280,7 @@ def abort_leftovers(head: HeadValue, sinks: tuple[str, ...] | None, *, runs: boo
     if twins:  # this driver has prepared nothing yet (H29)
         message = (
             f"head of pipeline {head.pipeline} was set back: a sink holds {twins[0].description}, which another driver "
-            f"has prepared in epoch {head.epoch}, that of this driver"
+            f"has prepared in epoch {head.epoch}, which is this driver's epoch"
         )
         raise IdentityError(message, remedy=RESTORE_NEWEST)
     if newer:

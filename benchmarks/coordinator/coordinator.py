@@ -22,8 +22,7 @@ from spark_jobs.observe.history.entries import Entry
 from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag
 from spark_jobs.observe.history.recorder import Recorder
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.report import CheckpointReport, Listeners, LogListener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoints import Checkpoints

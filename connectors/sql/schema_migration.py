@@ -186,7 +186,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         problem = error.connector_error(f"sink {self.sink}: {statement % ()}")
         if isinstance(problem, SinkUnavailableError):
             return problem
-        message = f"sink {self.sink}: the server refuses what the spec lets a run do: {error.text}"
+        message = f"sink {self.sink}: the server refuses a statement that the spec allows: {error.text}"
         return TargetError(message, remedy=f"let an administrator run it, or a statement like it: {statement % ()}")
 
 

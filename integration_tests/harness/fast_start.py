@@ -6,8 +6,7 @@ import os
 from functools import cache
 from typing import Final
 
-from spark_jobs.session.class_archive import archive_options
-from spark_jobs.session.spark_home import spark_home
+from spark_jobs.session.start_cache import archive_options, spark_home
 
 SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that lives for some seconds: compiling well costs more than it gives back."""

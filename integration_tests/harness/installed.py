@@ -18,6 +18,8 @@ from typing import Final
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess, child_environment
 
+PLUGINS: Final = tuple(PROJECT / "examples" / name for name in ("plugin_duckdb", "plugin_files_source"))
+"""Folders of the plugins that tests install."""
 _OUTSIDE: Final = {"PYTHONPATH": ""}
 """Set for each process of the environment, so it sees no file of this work tree."""
 

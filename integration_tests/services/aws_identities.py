@@ -5,9 +5,15 @@ from __future__ import annotations
 import secrets
 import stat
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from connectors.aws import forget_sessions
+
+if TYPE_CHECKING:
+    import pytest
 
 REGION: Final = "eu-west-1"
 
@@ -87,8 +93,30 @@ class Program:
     @property
     def environment(self) -> dict[str, str]:
         """By which AWS's default chain finds this program, and nothing else of the machine's."""
-        return {
-            "AWS_CONFIG_FILE": str(self.config),
-            "AWS_SHARED_CREDENTIALS_FILE": str(self._folder / "none"),
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        return _chain(self.config, self._folder)
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> Program:
+        """Be the only credentials that this process finds, for one test."""
+        _replace_credentials(monkeypatch, self.environment)
+        return self
+
+
+def remove_credentials(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Have this process find no credentials of AWS, for one test. `folder`: any."""
+    _replace_credentials(monkeypatch, _chain(folder / "none", folder))
+
+
+def _chain(config: Path, folder: Path) -> dict[str, str]:
+    return {
+        "AWS_CONFIG_FILE": str(config),
+        "AWS_SHARED_CREDENTIALS_FILE": str(folder / "none"),
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+
+
+def _replace_credentials(monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str]) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    forget_sessions()

@@ -1,18 +1,103 @@
-"""Registration of the formats `eos` and `eos_kafka` in a session of Spark's."""
+"""`df.writeStream.format("eos")`, and the registration of `eos` and `eos_kafka` in a session of Spark's.
+
+The format writes exactly once from any streaming query, without a function of the user's own.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import Final
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
+from pyspark.sql.types import StructType
 
-from spark_jobs.adapters.eos_format import eos_sink
-from spark_jobs.adapters.kafka_format import EosKafka
-from spark_jobs.session.protection import session_gaps
+from connectors.api.mistakes import nearest
+from connectors.spec import Spec
+from eos.errors import SpecError
+from spark_jobs.adapters.sink_spec import load_sink_spec
+from spark_jobs.adapters.stream_writer import StreamWriter
+from spark_jobs.query.spark_log import local_folder
+from spark_jobs.run.open_driver import limits_of
+from spark_jobs.session.protection import Gap, require, session_gaps
 from spark_jobs.session.shipping import ship
 
 _log: Final = logging.getLogger("eos.spark")
+_OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
+
+
+class EosSink(DataSource):
+    """Options:
+
+    - `spec`: the YAML file with `pipeline`, `checkpoint.location` and the sink; no sources, no steps
+    - `checkpointLocation`: Spark's own, on a local disk
+    - `repartitioned_by`: columns by which the frame was repartitioned, where the target's unique keys ask for it
+
+    For queries without state, in append mode, without speculation; `checkpoint.timeout` does not end a batch. The spec
+    is read again for each batch. `foreachBatch(ExactlyOnce(spec))` is faster, takes queries with state, has the
+    timeout, partitions the rows itself, and may be at-least-once.
+
+    Raises SpecError that names the option.
+    """
+
+    gaps: ClassVar[tuple[Gap, ...]] = ()  # of the session, see eos_sink
+    run: ClassVar[str] = ""  # see eos_sink; empty: not known, and what only this run may do is left to the next start
+
+    @classmethod
+    def name(cls) -> str:
+        return "eos"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        """Called by Spark several times for each batch, in processes of its own: no side effects."""
+        if overwrite:
+            raise SpecError("output mode complete would replace the written rows", remedy="use append")
+        given = {name.lower(): value for name, value in self.options.items()}
+        _check_options(given)
+        partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}
+        spec = load_sink_spec(given["spec"])
+        require(self.gaps, spec.spark)
+        _check_none_behind(spec)
+        if spec.checkpoint.at_least_once:
+            message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
+            raise SpecError(message, remedy="set it to exactly-once, or use foreachBatch(ExactlyOnce(spec))")
+        return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema, self.run)
+
+
+def eos_sink(found: Iterable[Gap] = ()) -> type[EosSink]:
+    """The format for one session of Spark's. `found`: its missing protections, which a spec must accept.
+
+    By `run`, random, those that plan and those that commit know one another.
+
+    Spark makes both of the class that was registered, and hands nothing on from one to the other where no task was
+    done. A class that no module has is pickled by value, with what it says.
+    """
+
+    class SessionSink(EosSink):
+        gaps = tuple(found)
+        run = secrets.token_hex(8)
+
+    return SessionSink
+
+
+def _check_options(given: Mapping[str, str]) -> None:
+    unknown = [name for name in given if name not in _OPTIONS]
+    if unknown:
+        near = nearest(unknown[0], _OPTIONS)
+        message = f"unknown option {unknown[0]!r}" + (f"; did you mean {near!r}?" if near else "")
+        raise SpecError(message, remedy=f"options: {', '.join(_OPTIONS)}")
+    if "spec" not in given:
+        raise SpecError("option spec is missing", remedy="name the YAML file with the sink")
+    if "checkpointlocation" not in given:
+        message = "option checkpointLocation is missing: what Spark has planned is compared with what was decided"
+        raise SpecError(message, remedy="give the query one with option(), not through Spark's configuration")
+
+
+def _check_none_behind(spec: Spec) -> None:
+    if any(limit.checkpoints for limit in limits_of(spec).values()):
+        message = 'max_backlog is not for format("eos"), where each batch has a process of its own'
+        raise SpecError(message, remedy="remove it, or use foreachBatch(ExactlyOnce(spec))")
 
 
 def register_formats(session: SparkSession) -> None:
@@ -27,6 +112,8 @@ def register_formats(session: SparkSession) -> None:
 
     Raises: what Spark raises, if the session has ended.
     """
+    from spark_jobs.adapters.kafka_format import EosKafka  # 0.3 s, in each process that Spark starts for `eos`
+
     found = session_gaps(session)
     for gap in found:
         _log.warning("%s: %s", gap.what, gap.remedy)

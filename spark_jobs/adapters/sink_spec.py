@@ -10,7 +10,7 @@ from pathlib import Path
 
 from connectors.spec import Spec, load_spec
 from eos.errors import ConnectorError, SpecError
-from spark_jobs.observe.masked_log import mask_log
+from spark_jobs.observe.log_lines import mask_log
 
 
 def load_sink_spec(path: str | Path) -> Spec:

@@ -17,12 +17,11 @@ from pyspark.sql import DataFrame
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
-from spark_jobs.batch.attempts import BatchAttempts
+from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import DeadLetters, Ranges
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
-from spark_jobs.batch.sifting_period import RejectionPeriod
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
 from spark_jobs.observe.history.model import Acknowledgement

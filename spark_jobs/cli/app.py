@@ -11,25 +11,23 @@ import typer
 from typer.main import get_command
 
 from eos.errors import ConnectorError, SpecError
-from spark_jobs.cli.checkpoint import checkpoint
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.doctor import doctor
-from spark_jobs.cli.init import init
+from spark_jobs.cli.init import init, schema
 from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
 from spark_jobs.cli.preview_command import preview
 from spark_jobs.cli.repair import repair
+from spark_jobs.cli.requests import checkpoint, stop
 from spark_jobs.cli.rescale import rescale
 from spark_jobs.cli.reset import reset
 from spark_jobs.cli.run_command import run
 from spark_jobs.cli.savepoint import savepoint
-from spark_jobs.cli.schema import schema
 from spark_jobs.cli.status import status
-from spark_jobs.cli.stop import stop
 from spark_jobs.cli.submit import submit
 from spark_jobs.cli.transactions import transactions
-from spark_jobs.cli.ui_command import ui
+from spark_jobs.cli.ui import ui
 from spark_jobs.cli.validate import validate
 from twophase.version import installed_version
 

@@ -1,4 +1,4 @@
-"""`eos init`: writes a spec to start from, complete, valid, and with a comment where a choice is to be made."""
+"""`eos init` and `eos schema`: help to write a spec."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from connectors.api import plugins
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.api.format import FormatEntry
 from connectors.api.template import Template
+from connectors.spec import json_schema
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
@@ -160,3 +161,24 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
     for key, value in values.items():  # the entries first: they have such marks, too
         written = written.replace(f"<{key}>", value)
     return written
+
+
+def schema(debug: Debug = False) -> None:
+    """Print the JSON Schema of a spec, for completion and checks in an editor.
+
+    An editor with the YAML language server uses it if the spec begins with this line:
+
+        # yaml-language-server: $schema=./eos.schema.json
+
+    The schema covers keys, values and types. Only `eos validate` checks what goes beyond one value: duplicate names,
+    steps that read from each other, the values of `${…}`.
+
+    Exit code: 0.
+
+    Examples:
+
+        eos schema > eos.schema.json
+    """
+    with out.kept():
+        found = json_schema()
+    out.facts(found)

@@ -6,8 +6,7 @@ import logging
 import sys
 
 from spark_jobs.cli.output import out
-from spark_jobs.observe.log_lines import JsonLines, TextLines
-from spark_jobs.observe.masked_log import MASKING
+from spark_jobs.observe.log_lines import MASKING, JsonLines, TextLines
 
 
 def log_to_stderr() -> None:

@@ -23,8 +23,7 @@ from rich.text import Text
 from connectors.spec import Spec, SpecMistakesError, load_spec, mask
 from eos.bounded import shorten
 from eos.errors import ConnectorError
-from spark_jobs.observe.log_lines import JsonLines
-from spark_jobs.observe.masked_log import mask_log, printable, printable_json
+from spark_jobs.observe.log_lines import JsonLines, mask_log, printable, printable_json
 
 _ERROR = logging.ERROR
 _PIPE_WIDTH = 120  # columns where the output is no terminal, so that it does not depend on who reads it

@@ -18,7 +18,7 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import masked
 from spark_jobs.cli.run import run_pipelines
-from spark_jobs.observe.masked_log import mask_log
+from spark_jobs.observe.log_lines import mask_log
 from spark_jobs.run.stop_signals import STOPPING
 from spark_jobs.session.environment import restored
 from spark_jobs.session.spark_session import PYSPARK_LOGGERS

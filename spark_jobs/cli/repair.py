@@ -15,10 +15,10 @@ from rich.text import Text
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import IdentityError, SpecError
-from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.cli.requests import asker
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell

@@ -13,10 +13,10 @@ import typer
 from connectors.registry import build_sink
 from connectors.spec import Spec
 from spark_jobs.cli import beginning
-from spark_jobs.cli.asking import asker
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.cli.requests import asker
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell

@@ -16,16 +16,21 @@ from typing import TYPE_CHECKING, Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from connectors.spec import Spec, promise
+from connectors.sql.entry import UPSERT
 from spark_jobs.batch.chaining import may_chain
-from spark_jobs.cli.from_savepoint import tell
-from spark_jobs.cli.page_options import held_by_sinks, shown_entry
+from spark_jobs.cli.output import out
+from spark_jobs.cli.quantities import count, position
+from spark_jobs.cli.ui import held_by_sinks, shown_entry
 from spark_jobs.observe.console import ConsoleListener, shown
 from spark_jobs.observe.history.recorder import recorded
 from spark_jobs.observe.report import Listeners, LogListener
 from spark_jobs.observe.traces import traced
-from spark_jobs.operations.from_savepoint import Allowed, begin
+from spark_jobs.operations.from_savepoint import Allowed, Beginning, begin
+from spark_jobs.operations.repeated_records import Repeated
 from spark_jobs.page.live_view import Beside
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.multi_pipeline import FAIR, check_together, run_all, sessions_of
@@ -38,7 +43,6 @@ from spark_jobs.session.submitted import given_settings, is_submitted, settle
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
-
 
 _POLL_S: Final = 0.2
 
@@ -144,7 +148,7 @@ def _page(runs: Sequence[_Run], options: PageOptions | None) -> Iterator[Sequenc
     if options is None:
         yield [Beside() for _ in runs]
         return
-    from spark_jobs.page.app import served_beside  # its libraries take a quarter of a second
+    from spark_jobs.page.opening import served_beside  # its libraries take a quarter of a second
 
     specs, run_ids = [each.spec for each in runs], [each.run_id for each in runs]
     with served_beside(specs, run_ids, options, held_by_sinks, lambda page: shown_entry(page, specs[0])) as pages:
@@ -167,3 +171,50 @@ def _session(specs: Sequence[Spec], *, debug: bool, archive_classes: bool) -> Sp
         compile_fast=all(map(may_chain, specs)),
         more=more,
     )
+
+
+def tell(spec: Spec, console: Console, beginning: Beginning) -> None:
+    """Print it."""
+    for each in _lines(spec, beginning):
+        console.print(each)
+    if beginning.repeated.splits:
+        console.print(_table(beginning.repeated))
+
+
+def _lines(spec: Spec, beginning: Beginning) -> Iterator[Text]:
+    manifest = beginning.manifest
+    yield out.text(f"{spec.pipeline}: from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}", "bold")
+    if beginning.forks:
+        yield out.text(f"  It belongs to {manifest.pipeline}: this pipeline is a fork of it.")
+    yield from (out.text(f"  {each}") for each in beginning.changes.changes)
+    yield from (out.text(f"  not restored: {each}") for each in beginning.changes.not_restored)
+    if beginning.changes.operators is None:
+        yield out.text("  Positions are restored, but no state: checkpoints are counted from 0.")
+    if beginning.goes_on:
+        yield out.text("  The pipeline is still at the savepoint, and continues.")
+        return
+    for sink, incarnation in beginning.foreign.items():
+        yield out.text(f"  sink {sink} is claimed by another incarnation of the pipeline ( {incarnation})")
+    if beginning.repeated.any:
+        yield out.text(f"  {beginning.repeated}", "bold")
+        for entry in spec.outputs:
+            yield out.text(f"  sink {entry.name}: {_effect(entry.commit, beginning.repeated.rows.get(entry.name))}")
+
+
+def _effect(commit: str, rows: int | None) -> str:
+    if commit == UPSERT:
+        return (
+            "shows older values again until the pipeline is where it was, and then the same ones as now, if steps give "
+            "the same rows"
+        )
+    return "these rows are written twice" if rows is None else f"{rows:,} rows are written twice"
+
+
+def _table(repeated: Repeated) -> Table:
+    shown = Table(caption="in offsets: transaction markers and compacted records count too", caption_justify="left")
+    for heading in ("split", "from", "to", "written twice"):
+        shown.add_column(heading, justify="left" if heading == "split" else "right", overflow="fold")
+    for each in repeated.splits:
+        numbers = (position(each.start), position(each.end), count(each.records))
+        shown.add_row(*map(out.text, (f"{each.source}: {each.split}", *numbers)))
+    return shown

@@ -11,7 +11,7 @@ from eos.errors import SpecError
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
-from spark_jobs.cli.page_options import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
+from spark_jobs.cli.ui import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
 
 UntilCaughtUp = Annotated[
     bool,

@@ -14,8 +14,8 @@ from connectors.spec import load_spec
 from eos.errors import SparkUnavailableError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.cli.page_options import UiHost, UiPort
 from spark_jobs.cli.run_command import Ui, UntilCaughtUp
+from spark_jobs.cli.ui import UiHost, UiPort
 from spark_jobs.session.private_settings import private_file
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, get_args
 
 from connectors.spec import Spec
 from eos.errors import HistoryError
@@ -31,19 +31,7 @@ from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
-INCIDENTS: Final[tuple[EventKind, ...]] = (
-    "failure",
-    "fenced",
-    "restart",
-    "savepoint",
-    "request",
-    "reset",
-    "repair",
-    "gap",
-    "mended",
-    "away",
-    "joined",
-)
+INCIDENTS: Final[tuple[EventKind, ...]] = tuple(kind for kind in get_args(EventKind) if kind != "state")
 """Kinds of events that are worth a line to whoever asks how a pipeline does."""
 
 

@@ -30,12 +30,12 @@ _STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NoRunError: 4
 _PROBES: Final = APIRouter()
 """For whoever keeps the process alive, and whoever waits for it: without a token."""
 
-Metrics = Callable[[], tuple[bytes, str]]
+RenderMetrics = Callable[[], tuple[bytes, str]]
 """In the Prometheus text format, and its content type."""
 
 
 def application(
-    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
+    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: RenderMetrics | None = None
 ) -> ASGIApp:
     """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
     secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))
@@ -58,7 +58,7 @@ def application(
     return Guard(api, tokens, is_loopback)
 
 
-def _metrics(metrics: Metrics) -> Callable[[], Response]:
+def _metrics(metrics: RenderMetrics) -> Callable[[], Response]:
     def exposed() -> Response:
         content, media_type = metrics()
         return Response(content, media_type=media_type)
@@ -67,7 +67,7 @@ def _metrics(metrics: Metrics) -> Callable[[], Response]:
 
 
 def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
-    """Every error in the form of `answers.Refused`."""
+    """Every error in the form of `schemas.Refused`."""
 
     def refusal(status: int, message: str, remedy: str = "") -> JSONResponse:
         return answer({"error": {"message": message, "remedy": remedy}}, status_code=status)
@@ -79,7 +79,7 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
     @api.exception_handler(RequestValidationError)
     def not_a_question(_request: Request, error: RequestValidationError) -> JSONResponse:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        return refusal(422, wrong, "/openapi.json says what may be asked")
+        return refusal(422, wrong, "/openapi.json lists the requests")
 
     @api.exception_handler(ConnectorError)
     def not_possible(_request: Request, error: ConnectorError) -> JSONResponse:
@@ -87,7 +87,9 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
         return refusal(status, error.message, error.remedy)
 
 
-@_PROBES.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
+@_PROBES.get(
+    "/healthz", responses={503: {"description": "The thread that handles the requests to a pipeline has ended."}}
+)
 async def healthz(request: Request) -> Response:
     """Whether the process lives, and hears what is asked of it: if not, it is to be started anew.
 

@@ -1,20 +1,22 @@
-"""Opens the page of some pipelines: in the process that runs them, or in one that only looks."""
+"""Opens the page of some pipelines: beside the pipelines that this process runs, or in a process that only looks."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from spark_jobs.page.api import Metrics, application
+from spark_jobs.page.api import RenderMetrics, application
 from spark_jobs.page.auth import Tokens
-from spark_jobs.page.live_view import Live
+from spark_jobs.page.live_view import Beside, Live
+from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.pipeline_view import AskSinks, watch
 from spark_jobs.page.server import PageError, listen, serving
+from twophase.version import installed_version
 
 TOKEN_VARIABLE: Final = "EOS_UI_TOKEN"
 READ_TOKEN_VARIABLE: Final = "EOS_UI_READ_TOKEN"
@@ -55,7 +57,7 @@ def opened(
     ask_sinks: AskSinks,
     *,
     lives: Sequence[Live | None] | None = None,
-    metrics: Metrics | None = None,
+    metrics: RenderMetrics | None = None,
 ) -> Iterator[Opened]:
     """Serve the page for this block. `lives`: of those that this process runs. Raises PageError where it cannot be."""
     address = listen(options.host, options.port)
@@ -80,3 +82,21 @@ def given_token(file: Path | None, environment: Mapping[str, str], variable: str
         message = f"the token of the page has to be at least {_SHORTEST} letters, digits or signs without a blank"
         raise PageError(message, remedy="make one with `openssl rand -hex 24`")
     return token
+
+
+@contextmanager
+def served_beside(
+    specs: Sequence[Spec],
+    run_ids: Sequence[str],
+    options: PageOptions,
+    ask_sinks: AskSinks,
+    show: Callable[[Opened], AbstractContextManager[None]],
+) -> Iterator[tuple[Beside, ...]]:
+    """Serve the page for this block, in which `show` says where it is. Yields one for each spec. Raises PageError."""
+    metrics, lives = Metrics(per_split=options.metrics_per_split), [Live() for _ in specs]
+    figures = [
+        metrics.listener(spec, run_id=run_id, version=installed_version())
+        for spec, run_id in zip(specs, run_ids, strict=True)
+    ]
+    with opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed) as page, show(page):
+        yield tuple(Beside(live, (live, figure), page.url) for live, figure in zip(lives, figures, strict=True))

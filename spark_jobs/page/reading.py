@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import time
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
+from pydantic import BaseModel
+from ruamel.yaml import YAML
 
+from connectors.api.masking import MASK, is_secret_name
+from connectors.spec import Spec
 from spark_jobs.page import facts, schemas, state
-from spark_jobs.page.effective import effective
+from spark_jobs.page.masked import Mask
 from spark_jobs.page.selection import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 
 router: Final = APIRouter(responses=ERRORS)
@@ -20,6 +25,7 @@ _MOST_BUCKETS: Final = 500
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Before = Annotated[int | None, Query(ge=0, lt=2**62, description="`before` of the answer with the newer ones")]
+_FIRST: Final = ("version", "pipeline", "name", "connector", "type", "strategy", "from")  # what an entry is
 
 
 @router.get(f"{PREFIX}/pipelines")
@@ -116,3 +122,45 @@ def spec(chosen: Chosen) -> schemas.SpecText:
 def runs(chosen: Chosen, limit: Limit = 20) -> schemas.Runs:
     """Processes that ran it, newest first."""
     return schemas.Runs(runs=[schemas.Run.model_validate(each) for each in chosen.history.runs(limit)])
+
+
+def effective(spec: Spec) -> str:
+    """Made of the values and not of the file, where comments, or another way to write a text, could hide a secret."""
+    out = io.StringIO()
+    yaml = YAML()
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.width = 110
+    yaml.dump(_plain(spec, spec.mask), out)
+    return out.getvalue()
+
+
+def _plain(value: Any, mask: Mask) -> Any:
+    """As it would be written; what is empty is left out."""
+    match value:
+        case BaseModel():
+            fields = type(value).model_fields
+            found = {field.alias or name: _field(name, getattr(value, name), mask) for name, field in fields.items()}
+            found |= {key: MASK for key, each in found.items() if each is not None and is_secret_name(key)}
+            ordered = sorted(found, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
+            return {key: found[key] for key in ordered if found[key] not in (None, [], {})}
+        case dict():
+            return {
+                mask(str(key)): MASK if is_secret_name(str(key)) else _plain(each, mask) for key, each in value.items()
+            }
+        case list() | tuple():
+            return [_plain(each, mask) for each in value]
+        case bool() | None:
+            return value
+        case int() | float():
+            return value if mask(str(value)) == str(value) else MASK
+        case _:
+            return mask(str(value))
+
+
+def _field(name: str, value: Any, mask: Mask) -> Any:
+    """Its unit stands in its name, and in the spec behind the number."""
+    if isinstance(value, (int, float)) and name.endswith("_s"):
+        return f"{value:g}s"
+    if isinstance(value, int) and name.endswith("_bytes"):
+        return f"{value}B"
+    return _plain(value, mask)

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.api.contracts import Source
 from connectors.spec import Spec
+from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
-from spark_jobs.batch.sifting_period import RejectionPeriod
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Withheld

@@ -16,7 +16,7 @@ from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
-from spark_jobs.batch.sifting_period import RejectionPeriod
+from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners

@@ -20,7 +20,6 @@ from connectors.registry import task_modules
 from connectors.spec import Spec
 from eos.errors import SparkUnavailableError
 from spark_jobs.session import worker_daemon
-from spark_jobs.session.class_archive import archive_options
 from spark_jobs.session.environment import restored
 from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_options
 from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
@@ -28,7 +27,7 @@ from spark_jobs.session.private_settings import file_option, private_file, setti
 from spark_jobs.session.protection import gaps_of, local_protection, require
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, local_settings, redaction
 from spark_jobs.session.shipping import pack
-from spark_jobs.session.spark_home import spark_home
+from spark_jobs.session.start_cache import archive_options, spark_home
 from spark_jobs.session.stderr_log import StderrLog
 from spark_jobs.session.submitted import is_submitted
 
@@ -64,7 +63,7 @@ def spark_session(
 ) -> SparkSession:
     """Start Spark for this spec. Blocks for some seconds; once a process.
 
-    `archive_classes`: have Java keep its classes for later starts when it ends (see class_archive), which slows
+    `archive_classes`: have Java keep its classes for later starts when it ends (see start_cache), which slows
     this run by some seconds, once. `compile_fast`: the JVM has little to do (see java.COMPILE_FAST). `more`: defaults
     of Spark's settings beside those that all have.
 
@@ -109,7 +108,7 @@ def spark_session(
                 session.sparkContext.addPyFile(archive)
     except PySparkException as error:
         message = f"Spark did not start: {error}"
-        remedy = "see what spark-submit says" if runs else f"see {words.path}; `eos doctor` checks Java"
+        remedy = "read the output of spark-submit" if runs else f"see {words.path}; `eos doctor` checks Java"
         raise SparkUnavailableError(message, remedy=remedy) from error
     if runs and modules:  # its processes inherit nothing any more
         session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)

@@ -13,27 +13,19 @@ from connectors.aws import AwsIdentity, AwsLoginError, forget_sessions, msk_toke
 from connectors.kafka.handles import AwsTokens, ClientErrors, as_kafka_error
 from connectors.kafka.refusals import is_refusal, remedy_of
 from eos.errors import SpecError
-from integration_tests.services.aws_identities import REGION, Identity, Program
+from integration_tests.services.aws_identities import REGION, Identity, Program, remove_credentials
 
 _HERE = AwsIdentity(REGION)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    forget_sessions()
+    remove_credentials(monkeypatch, tmp_path)
 
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    made = Program(tmp_path / "program", Identity("orders"), 1800)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    return made
+    return Program(tmp_path / "program", Identity("orders"), 1800).install(monkeypatch)
 
 
 def set_life(program: Program, life_s: int) -> None:

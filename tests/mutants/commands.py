@@ -8,8 +8,8 @@ from tests.mutants.mutant import Mutant
 
 _RESET: Final = "spark_jobs/cli/reset.py"
 _REPAIR: Final = "spark_jobs/cli/repair.py"
-_STOP: Final = "spark_jobs/cli/stop.py"
-_ASKING: Final = "spark_jobs/cli/asking.py"
+_STOP: Final = "spark_jobs/cli/requests.py"
+_ASKING: Final = "spark_jobs/cli/requests.py"
 _IN_DOUBT: Final = "spark_jobs/cli/in_doubt.py"
 _NEW_START: Final = "spark_jobs/operations/new_start.py"
 _REFUSALS: Final = "tests/spark_jobs/cli/test_refusals.py"

@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _READER: Final = "connectors/kafka/reader.py"
-_BEGUN: Final = "spark_jobs/adapters/kafka_start.py"
+_BEGUN: Final = "spark_jobs/adapters/kafka_format.py"
 _QUERY_READER: Final = "spark_jobs/adapters/kafka_format.py"
 _READER_TESTS: Final = "tests/connectors/kafka/test_reader.py"
 _FORMAT_TESTS: Final = "tests/spark_jobs/adapters/test_kafka_format.py"

@@ -33,7 +33,7 @@ MUTANTS: Final = (
     Mutant(
         name="the token of the page is printed where the output is kept",
         rule="docs/watching.md, Who may see it, and who may steer",
-        path="spark_jobs/cli/page_options.py",
+        path="spark_jobs/cli/ui.py",
         before="    if page.made_token is None or sys.stdout.isatty():\n",
         after="    if True:\n",
         caught_by=(_OUTPUT,),

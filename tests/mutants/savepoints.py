@@ -10,7 +10,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint takes a checkpoint that Spark has not done",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoints/point.py",
+        path="spark_jobs/savepoints/take.py",
         before="min(head.committed, log.state(head.incarnation).newest_committed)",
         after="head.committed",
         caught_by=(
@@ -20,7 +20,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint has the positions after a later checkpoint",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoints/point.py",
+        path="spark_jobs/savepoints/take.py",
         before="""        if record.checkpoint_id > number:
             for source""",
         after="""        if record.checkpoint_id > number + 1:
@@ -30,7 +30,7 @@ MUTANTS: Final = (
     Mutant(
         name="positions of a checkpoint whose record is gone are guessed",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoints/point.py",
+        path="spark_jobs/savepoints/take.py",
         before="""    if missing := set(range(number + 1, status.head.completed + 1)) - later:
 """,
         after="""    if missing := set(range(number + 2, status.head.completed + 1)) - later:
@@ -42,7 +42,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint of a stopped pipeline lacks what waits for its commit",
         rule="docs/savepoints.md",
-        path="spark_jobs/savepoints/point.py",
+        path="spark_jobs/savepoints/take.py",
         before="""    if head.completed > head.committed and not is_running:
 """,
         after="""    if head.completed > head.committed and head.completed < 0:

@@ -122,7 +122,7 @@ MUTANTS: Final = (
     Mutant(
         name="the page shows the names of settings as they came from outside",
         rule=_MASKING,
-        path="spark_jobs/page/effective.py",
+        path="spark_jobs/page/reading.py",
         before="                mask(str(key)): MASK if is_secret_name(str(key))",
         after="                str(key): MASK if is_secret_name(str(key))",
         caught_by=(
@@ -162,7 +162,7 @@ MUTANTS: Final = (
     Mutant(
         name="the log shows the secrets of a stack trace",
         rule=_MASKING,
-        path="spark_jobs/observe/masked_log.py",
+        path="spark_jobs/observe/log_lines.py",
         before="mask(_PLAIN.formatException(record.exc_info), self.secrets)",
         after="_PLAIN.formatException(record.exc_info)",
         caught_by=("tests/spark_jobs/observe/test_masked_log.py::test_of_a_job_of_ones_own_with_its_own_logging",),
@@ -170,7 +170,7 @@ MUTANTS: Final = (
     Mutant(
         name="a second spec of the process makes the log forget the secrets of the first",
         rule=_MASKING,
-        path="spark_jobs/observe/masked_log.py",
+        path="spark_jobs/observe/log_lines.py",
         before="    MASKING.secrets |= secrets\n",
         after="    MASKING.secrets = secrets\n",
         caught_by=(

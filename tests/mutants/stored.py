@@ -37,7 +37,7 @@ MUTANTS: Final = (
     Mutant(
         name="first offsets lose what a newer version keeps there",
         rule=_RULE,
-        path="spark_jobs/adapters/kafka_start.py",
+        path="spark_jobs/adapters/kafka_format.py",
         before='        check_nothing_lost(known.unknown, f"the first offsets at {location}")\n',
         after="",
         caught_by=(f"{_TESTS}test_what_this_version_would_lose_is_not_written_over",),

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.cli import output, run_command_line
 from spark_jobs.observe.history.model import PHASES
-from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import Retention
 from tests.spark_jobs.cli.test_status_history import spec
 
 __all__ = ["spec"]

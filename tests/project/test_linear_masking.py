@@ -26,7 +26,7 @@ from connectors.kafka import handshake
 from connectors.spec import mask
 from eos.bounded import MOST_CHARS, shorten
 from eos.errors import PrepareError, SpecError
-from spark_jobs.observe.masked_log import Masking
+from spark_jobs.observe.log_lines import Masking
 from spark_jobs.session.failures import translate
 
 _SHORT, _LONG = 64 * 1024, 512 * 1024

@@ -17,7 +17,7 @@ import pytest
 
 from connectors.sql import table_format
 from eos.errors import ConnectorError, HeadFormatError
-from spark_jobs.adapters import kafka_start
+from spark_jobs.adapters import kafka_format
 from tests.stored_kinds import KINDS
 from tests.stored_values import dumped_history, written_segment
 from tests.twophase.test_codec import GOLDEN
@@ -97,11 +97,11 @@ def test_what_this_version_would_lose_is_not_written_over(name: str, monkeypatch
             check_writable(decode_head(content))
         return
     FirstOffsets.content, FirstOffsets.swaps = content, 0
-    monkeypatch.setattr(kafka_start, "LocalHead", FirstOffsets)
+    monkeypatch.setattr(kafka_format, "LocalHead", FirstOffsets)
     with pytest.raises(HeadFormatError, match=words):
-        kafka_start.begun(Topic(found={"t/1": 0}), "/location")  # type: ignore[arg-type]
+        kafka_format.begun(Topic(found={"t/1": 0}), "/location")  # type: ignore[arg-type]
     assert FirstOffsets.swaps == 0
-    known = kafka_start.begun(Topic(found={}), "/location")  # type: ignore[arg-type]
+    known = kafka_format.begun(Topic(found={}), "/location")  # type: ignore[arg-type]
     assert known.point == StartingPoint({"t/0": 1}, {"t": "id"})
 
 
@@ -161,8 +161,8 @@ _ELSEWHERE: Final = {
     "spark_jobs/session/failures.py:carried": "an error on its way to the driver",
     "spark_jobs/session/java.py:logging_options": "settings of a JVM that is started with them",
     "spark_jobs/observe/log_lines.py:JsonLines.format": "the log",
-    "spark_jobs/query/pacing/pace.py:Pace.write": "ends with its process",
-    "spark_jobs/page/effective.py:effective": "shown",
+    "spark_jobs/query/pacing/turns.py:Pace.write": "ends with its process",
+    "spark_jobs/page/reading.py:effective": "shown",
     "spark_jobs/page/auth.py:_refuse": "shown",
     "spark_jobs/page/masked.py:masking.Masked.render": "shown",
     "spark_jobs/savepoints/plan.py:kept": "reads one without a number",

@@ -13,7 +13,7 @@ from connectors.kafka.settings import Connection
 from connectors.kafka.sink.markers import Markers
 from connectors.kafka.witness import check_witnesses
 from eos.errors import ConnectorError, HeadFormatError, IdentityError
-from spark_jobs.adapters.kafka_start import _decoded
+from spark_jobs.adapters.kafka_format import _decoded
 from spark_jobs.query.spark_log import planned
 from spark_jobs.savepoints.manifest import decode
 from spark_jobs.savepoints.plan import kept

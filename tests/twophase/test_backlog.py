@@ -15,6 +15,7 @@ import pytest
 from eos.errors import FencedError, LostCommittableError, PrepareError, SinkUnavailableError
 from tests.twophase.test_effects import BRIEF, MemorySink, Setting
 from tests.twophase_values import drive, head, record, ref
+from tests.waiting import until
 from twophase.backlog import Backlog, Limit
 from twophase.driver import Driver
 from twophase.messages import Steps
@@ -82,19 +83,12 @@ def behind(tmp_path: Path) -> Iterator[Behind]:
     made.threads.shutdown()
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_checkpoints_go_on_until_so_many_wait_and_are_committed_in_order(behind: Behind) -> None:
     driver = behind.driver(Limit(2))
     for number in range(2):
         behind.run(driver, number).result(_WAIT_S)
     third = behind.run(driver, 2)
-    _until(lambda: driver.owned.completed == 2)
+    until(lambda: driver.owned.completed == 2)
     assert not third.done()
     assert (driver.owned.committed, behind.sink.visible) == (-1, set())
     behind.sink.gate.set()
@@ -119,7 +113,7 @@ def test_a_lost_committable_stops_the_pipeline(behind: Behind) -> None:
     behind.sink.answers = [CommitOutcome.LOST]
     behind.run(driver, 0).result(_WAIT_S)
     behind.sink.gate.set()
-    _until(lambda: _raises(driver.check))
+    until(lambda: _raises(driver.check))
     with pytest.raises(LostCommittableError, match="checkpoint 0 is completed"):
         behind.run(driver, 1).result(_WAIT_S)
     with pytest.raises(LostCommittableError):  # nor does a replay, which decides nothing
@@ -159,7 +153,7 @@ def test_who_stops_does_not_wait_for_ever_and_the_next_start_commits(behind: Beh
     driver = behind.driver(Limit(1))
     behind.run(driver, 0).result(_WAIT_S)
     held = behind.run(driver, 1)
-    _until(lambda: driver.owned.completed == 1)
+    until(lambda: driver.owned.completed == 1)
     behind.stopping = True
     held.result(_WAIT_S)
     behind.sink.gate.set()
@@ -186,7 +180,7 @@ def test_an_aborted_checkpoint_touches_none_of_those_that_wait(behind: Behind) -
     assert behind.sink.begun.wait(_WAIT_S), "else the close of the aborted one may come first"
     behind.setting.spark.planned = 1
     failing = behind.threads.submit(behind.setting.run, driver, 1, PrepareError("a task failed"))
-    _until(lambda: driver.owned.aborted_checkpoint == 1)
+    until(lambda: driver.owned.aborted_checkpoint == 1)
     time.sleep(0.2)
     assert "revoke" not in behind.sink.calls, "a committer serves one thread at a time, and one of them commits"
     behind.sink.gate.set()
@@ -232,7 +226,7 @@ def test_an_end_waits_for_no_sink_that_is_away(
     behind.sink.answers = [answer] * 100
     driver = behind.driver(Limit(3, outlasts_outages=outlasts), patience=Patience(600.0, 60.0, 60.0))
     behind.run(driver, 0).result(_WAIT_S)
-    _until(lambda: len(behind.sink.answers) < 100)
+    until(lambda: len(behind.sink.answers) < 100)
     began = time.monotonic()
     driver.close()
     assert time.monotonic() - began < _WAIT_S
@@ -246,7 +240,7 @@ def test_what_ends_a_thread_is_said_at_once(behind: Behind, caplog: pytest.LogCa
     behind.sink.answers = [LostCommittableError("it is gone")]
     driver = behind.driver(Limit(3))
     behind.run(driver, 0).result(_WAIT_S)
-    _until(lambda: "sink warehouse: nothing more is committed: it is gone" in caplog.text)
+    until(lambda: "sink warehouse: nothing more is committed: it is gone" in caplog.text)
 
 
 def test_who_waits_for_room_is_let_go_at_the_end(behind: Behind) -> None:
@@ -254,7 +248,7 @@ def test_who_waits_for_room_is_let_go_at_the_end(behind: Behind) -> None:
     driver = behind.driver(Limit(1))
     behind.run(driver, 0).result(_WAIT_S)
     held = behind.run(driver, 1)
-    _until(lambda: driver.owned.completed == 1)
+    until(lambda: driver.owned.completed == 1)
     closing = threading.Thread(target=driver.close)
     closing.start()
     with pytest.raises(SinkUnavailableError, match="the driver was closed while sinks were behind"):
@@ -280,7 +274,7 @@ def test_r9_head_calls_committed_only_what_every_sink_has_committed() -> None:
         group = each.committables["warehouse"]
         both = replace(each, committables={"slow": group, "fast": group})
         backlog.add(both, lambda: False)
-    _until(lambda: owned.counted.get("fast") == 2)
+    until(lambda: owned.counted.get("fast") == 2)
     assert (owned.head.committed, owned.counted.get("slow")) == (-1, None)
     gate.set()
     backlog.drain(lambda: False, _WAIT_S)

@@ -19,16 +19,16 @@ from eos.errors import (
     SourceError,
     TargetError,
 )
-from tests.twophase_values import INCARNATION, committable
+from tests.twophase_values import INCARNATION, begin_ten, committable
 from twophase.codec import decode_head, sha256_of
 from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.ids import Scope, TransactionId
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, BatchStart, Failed
+from twophase.messages import Acknowledged, Failed
 from twophase.participants import Prepared
 from twophase.retry import Patience
-from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, StartingPoint
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState
 
 BRIEF = Patience(deadline_s=0.1, first_wait_s=0.001, max_wait_s=0.01)
 
@@ -162,9 +162,7 @@ class Setting:
 
     def run(self, driver: Driver, number: int, error: PrepareError | None = None) -> CheckpointRecord:
         self.spark.planned = max(self.spark.planned, number)
-        began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
-        return driver.checkpoint(begin, Batch(self.sink, error))
+        return driver.checkpoint(begin_ten(number), Batch(self.sink, error))
 
 
 @pytest.fixture

@@ -30,16 +30,17 @@ from eos.errors import (
     TargetError,
 )
 from tests.twophase.test_effects import MemorySink, Setting, SparkFolder
-from tests.twophase_values import INCARNATION
+from tests.twophase_values import INCARNATION, begin_ten
+from tests.waiting import until
 from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, BatchStart, Failed
+from twophase.messages import Acknowledged, Failed
 from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.participants import Prepared
 from twophase.retry import Patience
-from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, StartingPoint
+from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState
 
 _WAIT_S = 20.0
 _LIMIT = Limit(10, outlasts_outages=True)
@@ -135,13 +136,6 @@ def far(tmp_path: Path) -> Iterator[Far]:
     made.threads.shutdown()
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def _error_of(driver: Driver) -> ConnectorError:
     found: list[ConnectorError] = []
 
@@ -152,7 +146,7 @@ def _error_of(driver: Driver) -> ConnectorError:
             found.append(error)
         return bool(found)
 
-    _until(raised)
+    until(raised)
     return found[0]
 
 
@@ -168,7 +162,7 @@ def test_a_start_goes_on_without_a_sink_which_joins_and_gets_what_waits_in_order
     assert far.sink.claimed == (INCARNATION, 1)
     assert (len(far.sink.visible), far.sink.calls) == (2, ["permit away"])
     far.sink.away = False
-    _until(lambda: driver.owned.committed == 4)
+    until(lambda: driver.owned.committed == 4)
     assert far.sink.order == [0, 1, 2, 3, 4]
     assert len(far.sink.visible) == 5
     assert far.sink.claimed == (INCARNATION, 2)
@@ -202,7 +196,7 @@ def test_what_waited_before_a_start_counts_for_the_bound(far: Far) -> None:
     for number in (1, 2):
         far.run(driver, number).result(_WAIT_S)
     held = far.run(driver, 3)
-    _until(lambda: driver.owned.completed == 3)
+    until(lambda: driver.owned.completed == 3)
     driver.close()
     with pytest.raises(SinkUnavailableError):
         held.result(_WAIT_S)
@@ -231,7 +225,7 @@ def test_a_sink_that_keeps_its_slots_is_asked_for_no_permit_by_the_epoch_that_it
     far.sink.away = True
     driver = far.started()
     far.sink.away = False
-    _until(lambda: not driver.away)  # before the first checkpoint
+    until(lambda: not driver.away)  # before the first checkpoint
     far.sink.calls.clear()
     far.run(driver, 1).result(_WAIT_S)
     driver.drain()
@@ -276,7 +270,7 @@ def test_a_driver_that_was_superseded_is_joined_by_no_sink(far: Far) -> None:
     far.run(new, 2).result(_WAIT_S)
     far.sink.away = False
     assert isinstance(_error_of(old), FencedError)
-    _until(lambda: new.owned.committed == 2)
+    until(lambda: new.owned.committed == 2)
     assert (far.sink.claimed, far.sink.order) == ((INCARNATION, 3), [0, 1, 2])
 
 
@@ -287,7 +281,7 @@ def test_what_the_running_epoch_prepares_stays_when_a_sink_joins_and_older_lefto
     driver = far.started()
     far.sink.waiting |= {older, own}
     far.sink.away = False
-    _until(lambda: older not in far.sink.waiting)
+    until(lambda: older not in far.sink.waiting)
     assert own in far.sink.waiting
     assert driver.owned.committed == 0
 
@@ -362,7 +356,7 @@ def test_a_sink_that_goes_away_again_while_it_joins_is_waited_for(far: Far) -> N
     far.sink.away = False
     assert claimed.wait(_WAIT_S)
     far.sink.away = False
-    _until(lambda: driver.owned.committed == 2)
+    until(lambda: driver.owned.committed == 2)
     assert far.sink.order == [0, 1, 2]
 
 
@@ -408,9 +402,7 @@ class Real:
 
     def run(self, driver: Driver, number: int) -> None:
         self.spark.planned = max(self.spark.planned, number)
-        began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
-        driver.checkpoint(begin, self)
+        driver.checkpoint(begin_ten(number), self)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """See Batch: three tasks with ten rows each."""
@@ -465,7 +457,7 @@ def test_segments_that_waited_are_applied_once_by_the_epoch_that_the_sink_joins(
     real.run(third, 3)
     assert len(real.segments()) == 9
     real.away = False
-    _until(lambda: third.owned.committed == 3)
+    until(lambda: third.owned.committed == 3)
     real.run(third, 4)
     third.drain()
     assert real.rows() == list(range(150))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,15 +19,16 @@ from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.sqlite.store import SqliteStore
 from eos.errors import IdentityError, LostCommittableError, SetBackError, SinkUnavailableError
 from tests.twophase.test_effects import SparkFolder
-from tests.twophase_values import INCARNATION
+from tests.twophase_values import INCARNATION, begin_ten
+from tests.waiting import until
 from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, BatchStart, Failed
+from twophase.messages import Acknowledged, Failed
 from twophase.retry import Patience
 from twophase.status import read_seen
-from twophase.values import Committable, StartingPoint
+from twophase.values import Committable
 
 _WAIT_S = 20.0
 _SCHEMA = pa.schema([("id", pa.int64())])
@@ -93,9 +93,7 @@ class Logs:
 
     def run(self, driver: Driver, number: int) -> None:
         self.spark.planned = max(self.spark.planned, number)
-        began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
-        driver.checkpoint(begin, self)
+        driver.checkpoint(begin_ten(number), self)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """See Batch: tasks with ten rows each."""
@@ -124,13 +122,6 @@ class Logs:
     def rows(self, name: str) -> list[int]:
         with closing(sqlite3.connect(self.database(name))) as database:
             return [each for (each,) in database.execute("SELECT id FROM orders ORDER BY id")]
-
-
-def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def _all_rows(checkpoints: int) -> list[int]:
@@ -163,7 +154,7 @@ def _b_is_ahead(logs: Logs) -> None:
     driver = logs.started()
     for number in (1, 2, 3):
         logs.run(driver, number)
-    _until(lambda: logs.rows("b") == _all_rows(4))
+    until(lambda: logs.rows("b") == _all_rows(4))
     driver.close()
     assert (driver.owned.completed, driver.owned.committed) == (3, 0)
 
@@ -174,7 +165,7 @@ def test_a_sink_that_joins_may_be_past_what_waits_for_it(logs: Logs) -> None:
     logs.away = {"b"}
     driver = logs.started()
     logs.run(driver, 4)
-    _until(lambda: logs.rows("a") == _all_rows(5))
+    until(lambda: logs.rows("a") == _all_rows(5))
     logs.away = set()
     driver.drain()
     assert (driver.owned.completed, driver.owned.committed) == (4, 4)
@@ -190,7 +181,7 @@ def test_another_number_of_slots_while_another_sink_holds_committed_back(logs: L
         driver = logs.started()
         assert driver.away == {"a"}
         logs.run(driver, number)
-        _until(lambda number=number: logs.rows("b") == _all_rows(number + 1))  # type: ignore[misc]
+        until(lambda number=number: logs.rows("b") == _all_rows(number + 1))  # type: ignore[misc]
         driver.close()
     logs.away = set()
     driver = logs.started()
@@ -228,8 +219,8 @@ def test_h34_a_log_goes_back_to_before_it_caught_up(logs: Logs) -> None:
     assert [logs.rows(name) for name in logs.slots] == [_all_rows(4)] * 2
 
 
-def test_h34_a_log_that_lacks_what_it_had_counted_is_not_moved_over_it(logs: Logs) -> None:
-    """The same, and b went back further: to before 0, which was exactly-once."""
+def _run_both_modes(logs: Logs) -> Path:
+    """Checkpoint 0 exactly-once, then 1 at-least-once. Return a copy of b's database from before them."""
     first = logs.started()
     copy = logs.folder / "copy.db"
     shutil.copy(logs.database("b"), copy)
@@ -239,6 +230,12 @@ def test_h34_a_log_that_lacks_what_it_had_counted_is_not_moved_over_it(logs: Log
     second = logs.started(direct=True)
     logs.run(second, 1)
     second.close()
+    return copy
+
+
+def test_h34_a_log_that_lacks_what_it_had_counted_is_not_moved_over_it(logs: Logs) -> None:
+    """The same, and b went back further: to before 0, which was exactly-once."""
+    copy = _run_both_modes(logs)
     third = logs.started()
     logs.away = {"b"}
     logs.run(third, 2)
@@ -265,15 +262,7 @@ def test_h34_a_reset_that_is_refused_moves_no_slot_over_what_is_lost(logs: Logs)
 
 def _repair_that_dies(logs: Logs) -> None:
     """Checkpoint 0, then 1 at-least-once; b goes back to before 0, and the repair dies over it. Then b is put back."""
-    first = logs.started()
-    copy, newest = logs.folder / "copy.db", logs.folder / "newest.db"
-    shutil.copy(logs.database("b"), copy)
-    logs.run(first, 0)
-    first.drain()
-    first.close()
-    second = logs.started(direct=True)
-    logs.run(second, 1)
-    second.close()
+    copy, newest = _run_both_modes(logs), logs.folder / "newest.db"
     shutil.copy(logs.database("b"), newest)
     shutil.copy(copy, logs.database("b"))
 

@@ -17,8 +17,7 @@ from connectors.registry import refuse_network_location
 from eos.errors import ConnectorError, HistoryError
 from spark_jobs.observe.history.entries import Completed, Entry
 from spark_jobs.observe.history.model import Event
-from spark_jobs.observe.history.retention import Retention
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from wal.private import make_private
 
 _log = logging.getLogger("eos.history")
@@ -110,7 +109,7 @@ class WriterThread:
     def _gap(self, now: float) -> list[Event]:
         if self._lost_since is None:
             return []
-        message = f"the history could not be written: what happened meanwhile is not in it, {self._lost} checkpoints"
+        message = f"the history could not be written: it lacks the events of this time, {self._lost} checkpoints"
         facts = {"since": self._lost_since, "until": now, "checkpoints": self._lost}
         return [Event(now, "gap", message, facts=facts)]
 

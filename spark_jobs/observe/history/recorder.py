@@ -25,7 +25,7 @@ from spark_jobs.observe.history.model import (
     of_record,
 )
 from spark_jobs.observe.history.phases import phases
-from spark_jobs.observe.history.retention import Retention
+from spark_jobs.observe.history.writer import Retention
 from spark_jobs.observe.report import CheckpointReport, Listener
 from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status

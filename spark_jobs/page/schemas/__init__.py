@@ -8,18 +8,23 @@ from spark_jobs.page.schemas.base import Answer, Problem, Refused
 from spark_jobs.page.schemas.checkpoints import (
     AbortedAttempt,
     Acknowledgement,
+    Chart,
     Checkpoint,
     Checkpoints,
     Detail,
+    Distribution,
     Event,
     Events,
+    Line,
+    Metric,
     Phases,
     Range,
+    Series,
     SinkCommit,
     SplitLag,
+    Summary,
     WithheldSplit,
 )
-from spark_jobs.page.schemas.figures import Chart, Distribution, Line, Metric, Series, Summary
 from spark_jobs.page.schemas.pipelines import (
     Head,
     Overview,

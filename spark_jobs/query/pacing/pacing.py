@@ -15,8 +15,7 @@ from typing import Final
 from connectors.spec.settings import CheckpointSettings
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.pacing.admission import AdaptiveAdmission, Admission, FixedAdmission
-from spark_jobs.query.pacing.pace import Pace
-from spark_jobs.query.pacing.turns import PacedTurns, Turns, read_polls
+from spark_jobs.query.pacing.turns import Pace, PacedTurns, Turns, read_polls
 from spark_jobs.session.locked_dirs import temporary
 from twophase.local_blobs import naming
 

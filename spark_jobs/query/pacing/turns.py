@@ -1,17 +1,20 @@
-"""Whose turn it is, in a planner process: waits until a checkpoint is due, and says how many records it may take."""
+"""Turns of a planner process: it waits until a checkpoint is due, and learns how many records it may take.
+
+The driver tells planners by a small file, the pace, which one process writes and others on the same machine read.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote
 
 from spark_jobs.observe.withheld import Poll
-from spark_jobs.query.pacing.pace import Pace
 
 _LOOK_S: Final = 0.1
 """Between two looks at the pace: how late a request or a stop may be heard."""
@@ -21,6 +24,30 @@ _IDLE_SHARE: Final = 0.1
 
 
 _POLL: Final = "poll-"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """One state of a query's pace. When the query is being stopped there is none: nobody waits any more."""
+
+    begun: int  # checkpoints that have begun since the query was started
+    due_s: float  # none is planned before; CLOCK_MONOTONIC, which all processes of a machine share
+    max_records: int | None  # that the next one takes, over all sources; None: all there are
+    idle_wait_s: float  # most time between two looks at a source that has nothing new
+
+    def write(self, path: Path) -> None:
+        """Whole or not at all. Not synced: it means nothing to another life of the machine. Raises OSError."""
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self)))
+        partial.replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Pace | None:
+        """The newest; None once the query is being stopped, or its driver has ended."""
+        try:
+            return cls(**json.loads(path.read_text()))
+        except FileNotFoundError:
+            return None
 
 
 def poll_path(pace: Path, source: str) -> Path:

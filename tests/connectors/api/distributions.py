@@ -20,6 +20,19 @@ def install(folder: Path, name: str, points: Mapping[str, Mapping[str, str]], mo
     return folder
 
 
+SPEC = """
+pipeline: orders
+checkpoint: {location: ./state}
+sources:
+  - {name: rows, connector: kafka, bootstrap_servers: "a:1", topics: [orders], format: {type: string}}
+sinks:
+  - name: out
+    from: rows
+    connector: shelf
+    box: %s
+"""
+"""With a box on the shelf as its sink."""
+
 SHELF = '''
     """A sink of its own: boxes on a shelf."""
 

@@ -13,21 +13,10 @@ from connectors.api import plugins
 from connectors.api.mistakes import SpecMistakesError
 from connectors.spec import load_spec
 from spark_jobs.cli import run_command_line
-from tests.connectors.api.distributions import SHELF, install
+from tests.connectors.api.distributions import SHELF, SPEC, install
 
 _SHELF = dedent(SHELF)
 _POINTS = {plugins.SINKS: {"shelf": "shelf:ShelfEntry"}}
-_SPEC = """
-pipeline: orders
-checkpoint: {location: ./state}
-sources:
-  - {name: rows, connector: kafka, bootstrap_servers: "a:1", topics: [orders], format: {type: string}}
-sinks:
-  - name: out
-    from: rows
-    connector: shelf
-    box: %s
-"""
 _SECRET = "tannin-and-oak"
 
 
@@ -41,7 +30,7 @@ class Hostile:
 
     def write(self, box: str) -> None:
         """Write the spec."""
-        Path("spec.yaml").write_text(_SPEC % box)
+        Path("spec.yaml").write_text(SPEC % box)
 
     def install(self, points: dict[str, dict[str, str]], modules: dict[str, str], metadata: str = "") -> None:
         """Put it on the path; its modules are forgotten when the test ends."""

@@ -14,19 +14,9 @@ import pytest
 from connectors.api import plugins
 from connectors.spec import load_spec
 from spark_jobs.cli import run_command_line
-from tests.connectors.api.distributions import SHELF, install
+from tests.connectors.api.distributions import SHELF, SPEC, install
 
-_SPEC = """
-pipeline: orders
-checkpoint: {location: ./state}
-sources:
-  - {name: rows, connector: kafka, bootstrap_servers: "a:1", topics: [orders], format: {type: string}}
-sinks:
-  - name: out
-    from: rows
-    connector: shelf
-    box: red
-"""
+_SPEC = SPEC % "red"
 
 
 @pytest.fixture(autouse=True)

@@ -18,8 +18,8 @@ from connectors.api.masking import MASK
 from connectors.spec import Url, guarantees, load_spec, mask
 from eos.errors import SpecError
 from spark_jobs.cli.output import Output
-from spark_jobs.page.effective import effective
 from spark_jobs.page.masked import masking
+from spark_jobs.page.reading import effective
 
 PASSWORD = "s3cr'et-horse"
 FILED = "filed-token-77"

@@ -14,7 +14,7 @@ from connectors.kafka.settings import aws_of
 from connectors.spec import SpecMistakesError, exposures, load_spec
 from connectors.spec.spec import Spec
 from spark_jobs.cli import run_command_line
-from spark_jobs.page.effective import effective
+from spark_jobs.page.reading import effective
 from tests.connectors.spec.entries import kafka_source
 
 _SPEC = """\

@@ -13,7 +13,7 @@ import pytest
 from botocore.session import Session
 
 from connectors.api.login import TokenLogin, token_login
-from connectors.aws import AwsIdentity, forget_sessions, rds_token
+from connectors.aws import AwsIdentity, rds_token
 from connectors.spec import SpecMistakesError, load_spec
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink
@@ -52,13 +52,7 @@ def identity() -> Identity:
 
 @pytest.fixture
 def program(identity: Identity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    made = Program(tmp_path / "program", identity, 3600)
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in made.environment.items():
-        monkeypatch.setenv(name, value)
-    forget_sessions()
-    return made
+    return Program(tmp_path / "program", identity, 3600).install(monkeypatch)
 
 
 def open_sink(kind: str, url: str) -> None:

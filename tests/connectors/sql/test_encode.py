@@ -18,6 +18,7 @@ from connectors.sql.mysql.bulk import Bulk
 from connectors.sql.mysql.encode import texts
 from connectors.sql.mysql.fit import ColumnPlan, Form
 from eos.errors import BadRowError
+from tests.connectors.sql.escaped_text import read_text
 
 TEXT = st.text(st.sampled_from("\\\t\n\r\0'N") | st.characters(exclude_categories=["Cs"]), max_size=30)
 
@@ -28,25 +29,8 @@ def bulk(*forms: Form, local: bool = True) -> Bulk:
 
 
 def read_load(payload: bytes) -> list[list[str | None]]:
-    """What LOAD DATA makes of a file, in the words of its manual; a second, naive reader."""
-    rows: list[list[str | None]] = []
-    fields: list[str | None] = []
-    current, null, characters = "", False, iter(payload.decode())
-    for character in characters:
-        if character == "\\":
-            after = next(characters)
-            null = null or (after == "N" and current == "")
-            current += "" if null else {"t": "\t", "n": "\n", "0": "\0"}.get(after, after)
-        elif character in "\t\n":
-            fields.append(None if null else current)
-            current, null = "", False
-            if character == "\n":
-                rows.append(fields)
-                fields = []
-        else:
-            current += character
-    assert (current, fields) == ("", [])
-    return rows
+    """What LOAD DATA makes of a file."""
+    return read_text(payload, {"t": "\t", "n": "\n", "0": "\0"})
 
 
 @given(rows=st.lists(st.tuples(st.none() | TEXT, st.none() | TEXT), min_size=1, max_size=20))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ from tests.played.mysql import MARIADB, MYSQL, mysql
 from tests.played.postgres import _BEGAN, postgres
 from tests.played.script import Changed, Cut, Refused, Script
 from tests.played.two_phase import SINK, transaction
+from tests.waiting import until
 
 RESETTING: Final = "^DISCARD ALL|^COM_RESET_CONNECTION"
 SETTING: Final = "'lock_timeout'|innodb_lock_wait_timeout"
@@ -116,15 +116,6 @@ def prepared_on_mariadb() -> Iterator[Kind]:
         found.script.on(PERMIT, [(1,)])
         found.script.on(LOADING, Changed(3))
         yield found
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait for what another thread does."""
-    for _ in range(1000):
-        if holds():
-            return
-        time.sleep(0.01)
-    pytest.fail("did not happen within ten seconds")
 
 
 def test_tasks_share_a_login_and_each_begins_with_settings_of_its_own(kind: Kind) -> None:

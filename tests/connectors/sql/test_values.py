@@ -31,6 +31,7 @@ from connectors.sql.postgres.partitioning import partition_columns
 from connectors.sql.postgres.target import Target, TargetColumn, UniqueIndex
 from connectors.testing.rows import as_spark_has
 from eos.errors import BadRowError
+from tests.connectors.sql.escaped_text import read_text
 
 M, P = of_mysql.Form, of_postgres.Form
 TEXT: Final = st.text(
@@ -133,26 +134,9 @@ def test_text_survives_an_insert(rows: list[tuple[str | None, str | None]]) -> N
 
 
 def read_copy(data: bytes) -> list[list[str | None]]:
-    """What COPY makes of its text format, in the words of the manual; a second, naive reader."""
-    rows: list[list[str | None]] = []
-    fields: list[str | None] = []
-    current, null, characters = "", False, iter(data.decode())
-    for character in characters:
-        if character == "\\":
-            after = next(characters)
-            null = null or (after == "N" and current == "")
-            current += "" if null else {"t": "\t", "n": "\n", "r": "\r"}.get(after, after)
-        elif character in "\t\n":
-            fields.append(None if null else current)
-            current, null = "", False
-            if character == "\n":
-                rows.append(fields)
-                fields = []
-        else:
-            assert character != "\r", "a bare carriage return ends a line, too"
-            current += character
-    assert (current, fields) == ("", [])
-    return rows
+    """What COPY makes of its text format."""
+    assert b"\r" not in data, "a bare carriage return ends a line, too"
+    return read_text(data, {"t": "\t", "n": "\n", "r": "\r"})
 
 
 @given(rows=st.lists(st.tuples(st.none() | TEXT, st.none() | TEXT), min_size=1, max_size=20))

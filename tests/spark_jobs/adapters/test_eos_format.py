@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from connectors.spec import Spec
 from eos.errors import FencedError, PrepareError, SpecError
 from spark_jobs.adapters import stream_writer
-from spark_jobs.adapters.eos_format import EosSink, eos_sink
+from spark_jobs.adapters.formats import EosSink, eos_sink
 from spark_jobs.adapters.stream_writer import PlanningError, StreamWriter, Written
 from spark_jobs.batch import writing
 from spark_jobs.observe.head_reader import read_seen

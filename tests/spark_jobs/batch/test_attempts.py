@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
-from spark_jobs.batch.attempts import BatchAttempts
-from spark_jobs.batch.sifting_period import RejectionPeriod
+from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 

@@ -107,7 +107,7 @@ def test_tasks_and_planners_load_no_spec_and_planners_no_pandas() -> None:
     """Each of Spark's Python processes would take a quarter of a second for either, five of them in a row."""
     of_planners = ["connectors.kafka.source", "spark_jobs.query.source"]
     sinks = [f"connectors.{name}.sink" for name in ("kafka.sink", "sql.mysql", "sql.postgres", "sql.sqlite")]
-    modules = ("batch.chaining", "batch.writing", "batch.source_records", "query.tasks")
+    modules = ("batch.chaining", "batch.writing", "batch.dead_letters", "query.tasks")
     of_tasks = [*sinks, *(f"spark_jobs.{name}" for name in modules)]
     code = f"import sys, {', '.join(of_planners)}; print('pandas' in sys.modules)\n"
     code += f"import {', '.join(of_tasks)}; print('connectors.spec' in sys.modules or 'pydantic' in sys.modules)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,15 +22,6 @@ from twophase.messages import Failed
 from twophase.status import read_status
 from twophase.values import INSTEAD_OF, Committable
 from wal.segment import SegmentRef
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    with sqlite3.connect(tmp_path / "x.db") as connection:
-        connection.execute("CREATE TABLE t (value TEXT)")
-    path = tmp_path / "orders.yaml"
-    path.write_text(SPEC)
-    return path
 
 
 def decide(folder: Path, *, committed: int = 4, data: dict[str, str] | None = None) -> Committable:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 from typing import cast
 
@@ -12,16 +11,7 @@ import pytest
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.history.store import History
 from spark_jobs.query.spark_log import LocalSparkLog
-from tests.spark_jobs.cli.test_status import INCARNATION, SPEC, store
-
-
-@pytest.fixture
-def spec(tmp_path: Path) -> Path:
-    with sqlite3.connect(tmp_path / "x.db") as connection:
-        connection.execute("CREATE TABLE t (value TEXT)")
-    path = tmp_path / "orders.yaml"
-    path.write_text(SPEC)
-    return path
+from tests.spark_jobs.cli.test_status import INCARNATION, store
 
 
 def run(capsys: pytest.CaptureFixture[str], spec: Path, *options: str) -> tuple[int, dict[str, object]]:

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.observe.history.filing import WriterThread
-from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
+from spark_jobs.observe.history.writer import Retention
 from tests.history_values import RUN, whole
 
 ROOT = Path(__file__).parents[3]

@@ -20,8 +20,8 @@ from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
 from spark_jobs.observe.history.recorder import Recorder, recorded
-from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
+from spark_jobs.observe.history.writer import Retention
 from spark_jobs.observe.report import CheckpointReport, LogListener
 from spark_jobs.run.checkpoints import Checkpoints
 from tests.spark_jobs.cli.test_status import SPEC

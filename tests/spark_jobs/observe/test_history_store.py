@@ -16,9 +16,9 @@ import pytest
 from eos.errors import HistoryError
 from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
 from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, Totals
-from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
+from spark_jobs.observe.history.writer import Retention
 from tests.history_values import AT, PHASES, RUN, TASKS, checkpoint, completed, whole, writing
 from tests.twophase_values import INCARNATION, record
 

@@ -14,7 +14,7 @@ import pytest
 from eos.errors import BadRowError
 from spark_jobs.adapters.exactly_once import ExactlyOnce
 from spark_jobs.cli import logs, output
-from spark_jobs.observe.masked_log import MASKING
+from spark_jobs.observe.log_lines import MASKING
 
 PASSWORD = "s3cr$t-p4ss"
 SPEC = """\

@@ -10,7 +10,7 @@ import pytest
 
 from connectors import dead_letters
 from spark_jobs.cli.output import out
-from spark_jobs.observe.masked_log import printable
+from spark_jobs.observe.log_lines import printable
 
 _HOSTILE = ["\x1b[2J", "\x9b31m", "\x85", "\r", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"]
 _CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}

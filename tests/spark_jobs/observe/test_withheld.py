@@ -15,8 +15,7 @@ import pytest
 from connectors.api.contracts import Horizon
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import NAME, Poll, Withheld, WithheldSplit, describe, read_withheld
-from spark_jobs.query.pacing.pace import Pace
-from spark_jobs.query.pacing.turns import PacedTurns, read_polls
+from spark_jobs.query.pacing.turns import Pace, PacedTurns, read_polls
 from spark_jobs.run import until_readable
 from spark_jobs.run.until_readable import UntilReadable
 from twophase.head_value import HeadValue

@@ -17,9 +17,8 @@ from eos.errors import SinkUnavailableError
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import RunEnded
 from spark_jobs.observe.history.model import Ending, Event
-from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
-from spark_jobs.observe.history.writer import HistoryWriter
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.live_view import Live

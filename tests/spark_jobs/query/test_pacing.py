@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from connectors.spec.settings import CheckpointSettings
 from eos.errors import HeadError
 from spark_jobs.query.pacing.admission import AdaptiveAdmission, FixedAdmission
-from spark_jobs.query.pacing.pace import Pace
 from spark_jobs.query.pacing.pacing import NAME, Pacing, Schedule, admission_of, paced
-from spark_jobs.query.pacing.turns import PacedTurns
+from spark_jobs.query.pacing.turns import Pace, PacedTurns
 
 
 def begins(schedule: Schedule, durations_s: list[float], late_s: float = 0.0) -> list[float]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session.class_archive import archive_options
+from spark_jobs.session.start_cache import archive_options
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
-from spark_jobs.adapters.eos_format import eos_sink
+from spark_jobs.adapters.formats import eos_sink
 from spark_jobs.cli import run_command_line
 from spark_jobs.session.properties import as_properties, read_properties
 from spark_jobs.session.protection import SPARKS_OWN, findings, gaps, gaps_of, local_protection, require

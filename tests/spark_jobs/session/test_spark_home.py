@@ -11,7 +11,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from spark_jobs.session.spark_home import spark_home
+from spark_jobs.session.start_cache import spark_home
 
 
 def test_it_holds_spark_and_no_copy_of_pyspark(tmp_path: Path) -> None:

@@ -1,16 +1,22 @@
-"""`eos stop`: ends a running pipeline cleanly, from anywhere that sees its head."""
+"""Requests to a running pipeline: `eos checkpoint`, `eos stop`, and the wait for an answer."""
 
 from __future__ import annotations
 
+import getpass
+import socket
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
+from rich.console import Console
 
-from eos.errors import SpecError
+from connectors.registry import open_requests
+from connectors.spec import Spec
+from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli import beginning
-from spark_jobs.cli.asking import NotRunningError, ask_and_wait
 from spark_jobs.cli.kept import facts_of, lines_of
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
@@ -18,7 +24,9 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.run_lock import running
 from spark_jobs.operations.deletion import Deleted, delete
 from spark_jobs.savepoints.take import take
+from twophase.requests import Answer, Channel, Request
 
+_POLL_S: Final = 0.1
 Now = Annotated[bool, typer.Option("--now", help="Abort the running checkpoint instead of finishing it.")]
 Delete = Annotated[
     bool, typer.Option("--delete", help="Then delete its checkpoints, positions and state, to retire the pipeline.")
@@ -32,6 +40,63 @@ Into = Annotated[
         metavar="[DIR]", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
     ),
 ]
+
+
+class NotRunningError(ConnectorError):
+    """The pipeline does not run, or its process does not answer."""
+
+
+class RefusedError(ConnectorError):
+    """The running pipeline refused the request."""
+
+
+def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s: float, doing: str) -> Answer:
+    """Block until what is asked is done. `doing`: shown meanwhile on a terminal.
+
+    Raises RefusedError where it is not done; NotRunningError where nobody runs the pipeline, its process has ended
+    without an answer, or none has come in time: the request is withdrawn then, and what was begun on it may still go
+    on; HeadError.
+    """
+    known = running(spec)
+    if known is None and spec.checkpoint.head is None:
+        message = f"{spec.pipeline} does not run: no process holds {spec.checkpoint.location}"
+        raise NotRunningError(message, remedy="start it with `eos run`; `eos status` shows its history")
+    with open_requests(spec) as channel, Console(stderr=True).status(doing):
+        request = channel.ask(kind, arguments, asked_by=asker(), patience_s=timeout_s)
+        answer = _wait(spec, channel, request, looks=known is not None)
+    if answer is None:
+        message = f"{spec.pipeline} has not answered within {timeout_s:g} s; the request is withdrawn"
+        remedy = "`eos status` shows whether it runs; wait longer with --timeout"
+        raise NotRunningError(message, remedy=remedy)
+    if not answer.ok:
+        raise RefusedError(answer.message, remedy=answer.remedy)
+    return answer
+
+
+def _wait(spec: Spec, channel: Channel, request: Request, *, looks: bool) -> Answer | None:
+    """None: out of time. `looks`: whoever runs it is on this machine, so that its end can be seen."""
+    try:
+        while time.time() < request.expires_at:
+            lives = not looks or running(spec) is not None
+            answer = channel.answer_of(request)  # after the look: it answers before it ends
+            if answer is not None:
+                return answer
+            if not lives:
+                message = f"the process that ran {spec.pipeline} ended without an answer"
+                raise NotRunningError(message, remedy="`eos status` shows what is decided; start the pipeline again")
+            time.sleep(_POLL_S)
+    except BaseException:
+        channel.withdraw(request)
+        raise
+    return channel.withdraw(request)
+
+
+def asker() -> str:
+    """Return the user and host of this command, for the history."""
+    name = "a user without a name"
+    with suppress(KeyError, OSError):  # a user without a name
+        name = getpass.getuser()
+    return f"{name} at {socket.gethostname()}"
 
 
 def stop(
@@ -112,3 +177,30 @@ def _told(deleted: Deleted | None) -> str:
     if deleted is None:
         return "The pipeline never ran here: there is nothing to delete."
     return f"Its checkpoints up to {deleted.completed} are deleted, and the next start begins at starting_offsets."
+
+
+def checkpoint(spec: SpecPath, timeout: Timeout = 600.0, as_json: AsJson = False, debug: Debug = False) -> None:
+    """Trigger a checkpoint and wait until it is committed in every sink.
+
+    The available records become visible without waiting for `checkpoint.interval`. With `max_records_per_checkpoint`,
+    one checkpoint takes at most that many. If there is nothing to read, the command returns immediately.
+
+    The default timeout is 10 minutes. The checkpoint continues after a timeout.
+
+    Exit code: 0 if it is committed, or there was nothing to read; 1 if the pipeline does not run, ended, or has not
+    committed it in time; 2 if the spec is wrong.
+
+    Examples:
+
+        eos checkpoint orders.yaml
+
+        eos checkpoint orders.yaml --timeout 30s --json
+    """
+    loaded = out.load(spec)
+    answer = ask_and_wait(loaded, "checkpoint", {}, timeout, f"a checkpoint of {loaded.pipeline}")
+    if as_json:
+        out.facts({"ok": True, "pipeline": loaded.pipeline, **answer.facts})
+        return
+    records, rows = answer.facts["records"], answer.facts["rows"]
+    counts = f": {records:,} records, {rows:,} rows" if answer.facts["checkpoint_id"] is not None else ""
+    out.show(out.text(f"{loaded.pipeline}: {answer.message}{counts}."))

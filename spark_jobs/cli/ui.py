@@ -1,17 +1,21 @@
-"""Options of the page: of `eos run`, which serves it beside the pipeline, and of `eos ui`, which only looks."""
+"""`eos ui`, and the options of the page that `eos run` has too."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from connectors.spec import Spec
+from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.cli.options import Debug, Format, LogFormat
+from spark_jobs.cli.output import out
 from spark_jobs.observe.run_lock import token_kept
 from twophase.in_doubt import InDoubtTransaction
 
@@ -41,6 +45,10 @@ TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", 
 
 
 ReadTokenFile = Annotated[Path | None, typer.Option("--read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
+SpecPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="SPEC...", show_default=False, help="The YAML files that describe the pipelines."),
+]
 
 
 def page_options(
@@ -77,3 +85,37 @@ def shown_entry(page: Opened, spec: Spec) -> Iterator[None]:
     with token_kept(spec, page.made_token) as path:
         print(f"page: {page.url} (its token is in {path})", flush=True)
         yield
+
+
+def ui(
+    specs: SpecPaths,
+    host: Host = "127.0.0.1",
+    port: Port = 8080,
+    token_file: TokenFile = None,
+    read_token_file: ReadTokenFile = None,
+    log_format: LogFormat = Format.TEXT,
+    debug: Debug = False,
+) -> None:
+    """Serve the page of pipelines: their state, checkpoints, sinks, failures and spec.
+
+    Shows the history and head of stopped and running pipelines, without Spark. If a driver runs on this machine, the
+    buttons request a checkpoint, a savepoint or a stop. Readers need the token, which is part of the printed URL. `eos
+    run --ui` serves the same page from the driver.
+
+    Ends with Ctrl-C. Exit code: 0; 1 if the port is in use or the token cannot be read; 2 if a spec is wrong.
+
+    Examples:
+
+        eos ui orders.yaml
+
+        eos ui orders.yaml archive.yaml --port 0
+    """
+    loaded = out.load_all(specs)
+    options = page_options(host, port, token_file, read_token_file)
+    log_to_stderr()
+    from spark_jobs.page.opening import opened
+
+    with opened(loaded, options, held_by_sinks) as page, shown_entry(page, loaded[0]):
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with suppress(KeyboardInterrupt):
+            signal.pause()
