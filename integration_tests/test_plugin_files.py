@@ -22,6 +22,9 @@ _CHECKPOINT_RECORDS: Final = 300  # so that most checkpoints end within a file
 _KILLED_AT: Final = ("planned@0", "prepared@1", "after-decide@2", "applying@3")
 
 
+pytestmark = pytest.mark.in_turns
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """An environment with the wheels of this project and of the source."""

@@ -24,6 +24,9 @@ _RECORDS = 7 * _CHECKPOINT_RECORDS
 _KILLED_AT = ("prepared@1", "after-decide@2", "applying@3", "between-commits@4")
 
 
+pytestmark = pytest.mark.in_turns
+
+
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """An environment with the wheels of this project and of each plugin."""
