@@ -32,8 +32,8 @@ from twophase.codec import check_writable, decode_record
 from twophase.gather import Gather
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
-from twophase.news import SinkCommitted, Watcher, nobody
+from twophase.messages import Acknowledged, Action, Failed, Inspected, StateRescaled
+from twophase.news import EventHandler, SinkCommitted, ignore_event
 from twophase.parted_head import PartedHead
 from twophase.participants import Committer, Prepared
 from twophase.positions import Positions
@@ -70,17 +70,17 @@ class Batch(Protocol):
         """
 
 
-WriteAgain = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
+RewriteJob = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
 """One job that reads a decided checkpoint's records again. Writes and prepares what is lost, by sink; counts the rest.
 
 Returns what every task has had of every sink, only when the job has ended.
 """
 
 
-class StateRewriter(Protocol):
+class StateRescaler(Protocol):
     """Divides Spark's state anew. The caller of `Driver.rescale` implements it."""
 
-    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> Rewritten | Failed:
+    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
         """Have Spark write and commit that batch, or find that it has. Failed only where nothing of it still runs."""
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
@@ -100,9 +100,9 @@ class Effects:
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
     permitted: set[str]  # sinks that were asked for a permit in this epoch
-    watcher: Watcher = nobody
-    write_again: WriteAgain | None = None  # of a repair
-    rewriter: StateRewriter | None = None  # of a rescale
+    watcher: EventHandler = ignore_event
+    rewrite_missing: RewriteJob | None = None  # of a repair
+    rewriter: StateRescaler | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
     def perform(self, action: Action[Any], batch: Batch | None) -> object:
@@ -113,7 +113,7 @@ class Effects:
                 if seen is not None:
                     check_writable(seen.head)
                 return seen
-            case messages.Draw():
+            case messages.DrawNonce():
                 return secrets.token_hex(_NONCE_BYTES)
             case messages.Inspect():
                 return self._inspect(action)
@@ -121,14 +121,14 @@ class Effects:
                 return self._swap(action)
             case messages.LoadRecord():
                 return self._load_record(action)
-            case messages.FindLost():
+            case messages.FindMissing():
                 return self._find_lost(action)
-            case messages.PermitAgain():
-                self._at({n: partial(self.committers[n].permit_again, action.scope) for n in action.sinks}, "permit")
-            case messages.WriteAgain():
-                assert self.write_again is not None
-                return self.write_again(action.scope, action.record, action.lost)
-            case messages.Rewrite():
+            case messages.PermitRewrite():
+                self._at({n: partial(self.committers[n].permit_rewrite, action.scope) for n in action.sinks}, "permit")
+            case messages.RewriteMissing():
+                assert self.rewrite_missing is not None
+                return self.rewrite_missing(action.scope, action.record, action.lost)
+            case messages.RescaleState():
                 assert self.rewriter is not None
                 return self.rewriter.rewrite(action.incarnation, action.checkpoint_id, action.state_partitions)
             case messages.DropPlan():
@@ -169,9 +169,11 @@ class Effects:
                     return error
             case messages.AbortPrepared():
                 self._abort(action.prepared)
-            case messages.CatchUp():
+            case messages.FastForward():
                 at, counted = (action.incarnation, action.epoch, action.checkpoint_id), action.counted
-                calls = {n: partial(self.committers[n].catch_up, *at, counted=counted.get(n, -1)) for n in action.sinks}
+                calls = {
+                    n: partial(self.committers[n].fast_forward, *at, counted=counted.get(n, -1)) for n in action.sinks
+                }
                 self._at(calls, "catch up")
             case messages.CommitBack():
                 self._commit_back(action.positions)
@@ -186,7 +188,7 @@ class Effects:
             case messages.Abandon():
                 for each in action.abandoned:
                     _log.warning("given up: %s", each)
-            case messages.Tell():
+            case messages.Emit():
                 self.watcher(action.news)
         return None
 
@@ -220,7 +222,7 @@ class Effects:
         """Where a sink commits an earlier checkpoint at this moment, over a connection of its own (`gates`)."""
         asked = [name for name, sink in self.committers.items() if not (sink.permits_once and name in self.permitted)]
         for name in action.away & {*asked}:
-            self.committers[name].permit_away(action.scope)  # not in turn: the thread that joins may wait for long
+            self.committers[name].permit_log(action.scope)  # not in turn: the thread that joins may wait for long
             self.permitted.add(name)
         asked = [name for name in asked if name not in action.away]
         calls: dict[str, Callable[[], None]] = {
@@ -301,9 +303,11 @@ class Effects:
             self.watcher(SinkCommitted(action.incarnation, number, name, time.monotonic() - began_s))
         return answer
 
-    def _find_lost(self, action: messages.FindLost) -> Mapping[str, Sequence[Committable]]:
+    def _find_lost(self, action: messages.FindMissing) -> Mapping[str, Sequence[Committable]]:
         number, asked = action.checkpoint_id, action.committables
-        calls = {name: partial(self.committers[name].lost, number, group) for name, group in asked.items()}
+        calls = {
+            name: partial(self.committers[name].missing_committables, number, group) for name, group in asked.items()
+        }
         return self._at(calls, f"ask what is lost of checkpoint {number}")
 
     def _abort(self, prepared: Mapping[str, tuple[Prepared, ...]]) -> None:

@@ -17,7 +17,7 @@ from eos.errors import ConnectorError, HeadFormatError, SetBackError
 from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
-from twophase.news import News
+from twophase.news import DriverEvent
 from twophase.participants import Prepared
 from twophase.positions import Positions
 from twophase.values import (
@@ -50,7 +50,7 @@ Steps = Generator[Action[Any], Any, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HeadSnapshot:
     """Head as it was read."""
 
     version: int
@@ -88,7 +88,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
+class StateRescaled:
     """Spark has divided its state anew and knows it (`commits/N`); all of it is on disk."""
 
     offsets_log: str  # content of Spark's offsets/N
@@ -97,7 +97,7 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class BatchStart:
     """Spark starts, or starts again, the batch `checkpoint_id`."""
 
     checkpoint_id: int
@@ -109,7 +109,7 @@ class Begin:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadHead(Action[Seen | None]):
+class ReadHead(Action[HeadSnapshot | None]):
     """Read the head register."""
 
 
@@ -124,7 +124,7 @@ class Inspect(Action[Inspected]):
 
 
 @dataclass(frozen=True, slots=True)
-class Draw(Action[str]):
+class DrawNonce(Action[str]):
     """Answer: random text, of the operating system's at this moment.
 
     A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
@@ -135,7 +135,7 @@ class Draw(Action[str]):
 class Swap(Action[bool | None]):
     """Swap head, if it is as expected, to this value. `point` names the moment for logs and faults."""
 
-    expected: Seen | None  # None: head was never written
+    expected: HeadSnapshot | None  # None: head was never written
     value: HeadValue
     point: str
 
@@ -190,7 +190,7 @@ class RunWriters(Action[Acknowledged | Failed]):
 
 
 @dataclass(frozen=True, slots=True)
-class FindLost(Action[Mapping[str, Sequence[Committable]]]):
+class FindMissing(Action[Mapping[str, Sequence[Committable]]]):
     """Ask each sink named which of these it has lost: all that it was given for the checkpoint (R7)."""
 
     checkpoint_id: int
@@ -198,7 +198,7 @@ class FindLost(Action[Mapping[str, Sequence[Committable]]]):
 
 
 @dataclass(frozen=True, slots=True)
-class PermitAgain(Action[None]):
+class PermitRewrite(Action[None]):
     """Let tasks write in this scope, at these sinks, what a decided checkpoint has lost there."""
 
     scope: Scope
@@ -206,7 +206,7 @@ class PermitAgain(Action[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAgain(Action[Acknowledged | Failed]):
+class RewriteMissing(Action[Acknowledged | Failed]):
     """Read the records of a decided checkpoint again, in tasks as they were; write and prepare what is lost, and count
     everything else. One Spark job."""
 
@@ -216,7 +216,7 @@ class WriteAgain(Action[Acknowledged | Failed]):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite(Action[Rewritten | Failed]):
+class RescaleState(Action[StateRescaled | Failed]):
     """Have Spark divide its state into so many partitions, by a batch of this number that reads nothing."""
 
     incarnation: str
@@ -293,7 +293,7 @@ class Revoke(Action[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class CatchUp(Action[None]):
+class FastForward(Action[None]):
     """Have these sinks, if they count checkpoints, stand at this one: they lack nothing that they have not counted."""
 
     incarnation: str
@@ -334,7 +334,7 @@ class Abandon(Action[None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell(Action[None]):
+class Emit(Action[None]):
     """Tell whoever watches. Changes nothing, and cannot fail."""
 
-    news: News
+    news: DriverEvent

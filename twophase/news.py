@@ -59,11 +59,11 @@ class SinkJoined:
     sink: str
 
 
-News = Decided | Aborted | SinkCommitted | CommittedUpTo | SinkAway | SinkJoined
+DriverEvent = Decided | Aborted | SinkCommitted | CommittedUpTo | SinkAway | SinkJoined
 
-Watcher = Callable[[News], None]
+EventHandler = Callable[[DriverEvent], None]
 """Told from the thread in which it happens, some of them the driver's own. Must not block, and never raises."""
 
 
-def nobody(_news: News) -> None:
+def ignore_event(_news: DriverEvent) -> None:
     """A watcher that does not listen."""

@@ -34,7 +34,7 @@ class Committer(Protocol):
     the rest. For each checkpoint `permit`, then (tasks write) `commit` and `count` once it is decided, or `prepared`
     and `abort` if it failed; then `revoke`, and `prune` from time to time. `close` is last.
 
-    Blocking: every call may block on the service, except the properties and `permit_away`.
+    Blocking: every call may block on the service, except the properties and `permit_log`.
 
     Raises: SinkUnavailableError for a transient error (connection lost, lock wait timeout, deadlock). The driver
     retries the whole call by that class, so each call is idempotent. FencedError if the claim row has a higher epoch;
@@ -89,7 +89,7 @@ class Committer(Protocol):
         already has anything of this checkpoint (H33).
         """
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         """Prepare the log for writers of `scope`, and ask the sink nothing. Called only where it has `slots` (H32).
 
         The one call that another thread may make while a call of the sink is under way.
@@ -122,14 +122,14 @@ class Committer(Protocol):
         count is elsewhere, or the sink does not show one of them.
         """
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """Of what a completed checkpoint was decided with, all of it given: what can never become visible (R7).
 
         Called by `eos repair`, with the checkpoint's later half not committed, and once more with what was written
         again. Changes nothing. Raises IdentityError for what is lost and cannot be written again.
         """
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         """Let tasks write what a decided checkpoint has lost, in this scope, while the claim row is of its incarnation
         and epoch; else FencedError. `revoke` ends it."""
 
@@ -149,7 +149,7 @@ class Committer(Protocol):
         `counted`: the sink has counted the checkpoint. It is asked before anything is rolled back: SetBackError (H27).
         """
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.
 
         Called at a start that follows checkpoints whose tasks committed by themselves, or that were written without

@@ -123,7 +123,7 @@ def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
 
 
 def _ask(number: int, committables: Mapping[str, tuple[Committable, ...]]) -> Steps[dict[str, tuple[Committable, ...]]]:
-    found = yield from messages.FindLost(number, committables)
+    found = yield from messages.FindMissing(number, committables)
     return {sink: tuple(group) for sink, group in found.items() if group}
 
 
@@ -132,8 +132,8 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     check_digest_method(loss.record)
     number = loss.record.checkpoint_id
     scope = Scope(owned.head.incarnation, owned.head.epoch, number)
-    yield from messages.PermitAgain(scope, tuple(loss.lost))
-    answer = yield from messages.WriteAgain(scope, loss.record, loss.lost)
+    yield from messages.PermitRewrite(scope, tuple(loss.lost))
+    answer = yield from messages.RewriteMissing(scope, loss.record, loss.lost)
     if isinstance(answer, Failed):
         made: CheckpointRecord | ConnectorError = answer.error
     else:

@@ -19,7 +19,7 @@ from eos.errors import (
 from twophase import messages
 from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue
-from twophase.messages import Seen, Steps
+from twophase.messages import HeadSnapshot, Steps
 from twophase.news import CommittedUpTo, SinkAway
 from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced_error, head_set_back, load
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, known_by, read_counting_records
@@ -55,7 +55,7 @@ def start(
     session: str,
     incarnation: str,
     retained: int,
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     late: Collection[str] = (),
     known: Mapping[str, Collection[str]] | None = None,
 ) -> Steps[Ownership]:
@@ -91,12 +91,12 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
-        yield from messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
+        yield from messages.FastForward(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield from messages.Sweep(owned.head)
     for name, error in compared.away.items():
-        yield from messages.Tell(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
-    yield from messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
+        yield from messages.Emit(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
+    yield from messages.Emit(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
 
 def _uncounted(head: HeadValue, newest: CheckpointRecord) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def claim_head(
     sinks: Sequence[str],
     session: str,
     incarnation: str,
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     late: Collection[str] = (),
     *,
     rescales: bool = False,
@@ -136,7 +136,7 @@ def claim_head(
             if again == seen:
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
-        basis = seen or Seen(0, _newborn(pipeline, incarnation))
+        basis = seen or HeadSnapshot(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
         value = yield from owned.stamp(Claim(tuple(sinks), compared.direct).apply(owned.head))
         claims = owned.swaps
@@ -144,7 +144,7 @@ def claim_head(
             landed = yield from messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
-        owned.take(Seen(owned.version + 1, value))
+        owned.take(HeadSnapshot(owned.version + 1, value))
         owned.note_counted(compared.known)
         owned.away, owned.absent = compared.away_counted, frozenset(compared.away_counted)
         return owned, compared
@@ -152,7 +152,7 @@ def claim_head(
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
 
-def _check_follows(mine: Seen, seen: Seen, session: str) -> None:
+def _check_follows(mine: HeadSnapshot, seen: HeadSnapshot, session: str) -> None:
     """Raise FencedError for a newer epoch, unless a start of this run has claimed it, which failed later on.
 
     Raises IdentityError for a head without what this run has written (H29).

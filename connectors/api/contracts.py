@@ -131,28 +131,30 @@ class Source(Protocol):
         service does not answer.
         """
 
-    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         """What of these ranges the service no longer has, and `read` leaves out because the spec says so.
 
         Called once per checkpoint, before it is read, for the user to be told. Empty where loss is an error.
         """
 
     @property
-    def puts_aside(self) -> bool:
+    def rejects_bad_records(self) -> bool:
         """Whether bad records are to become dead letters: `read` leaves them out and counts them.
 
         Bad is what does not decode, or has metadata that a column of `schema` cannot hold.
         """
 
     @property
-    def leaves_out(self) -> bool:
+    def skips_bad_records(self) -> bool:
         """Whether `read` leaves out bad records, which are then nowhere, and counts them."""
 
-    def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None] = ...
+    ) -> Iterator[pa.RecordBatch]:
         """The records of ranges of different splits, of each in offset order, in batches of bounded size and one split.
         Called in a task, again on a retry.
 
-        `put_aside`: is told how many records of a batch are bad, before the batch after it.
+        `on_bad_records`: is told how many records of a batch are bad, before the batch after it.
 
         Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
         whose start the service no longer has is (OffsetOutOfRangeError). Ends only when all ranges are exhausted.
@@ -183,7 +185,7 @@ class Writer(Protocol):
 
     Implemented by: a connector. Called by: one task, in one thread.
 
-    Call order: `write` or `write_whole` any number of times, then `prepare` or, after an error, `abort`. Nothing
+    Call order: `write` or `write_atomic` any number of times, then `prepare` or, after an error, `abort`. Nothing
     follows `prepare` or `abort`.
 
     Blocking: every call may block on the service.
@@ -200,7 +202,7 @@ class Writer(Protocol):
         Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows.
         """
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """As `write`, but a BadRowError leaves nothing of the batch, and the writer goes on.
 
         Slower: called in a try after one that has met a bad row, so that those can be told from their neighbours.
@@ -219,8 +221,8 @@ class DirectWriter(Protocol):
 
     Implemented by: a connector. Called by: one task, in one thread.
 
-    Call order: `write` or `write_whole` any number of times, then `commit` or, after an error, `abort`. Nothing follows
-    `commit` or `abort`.
+    Call order: `write` or `write_atomic` any number of times, then `commit` or, after an error, `abort`. Nothing
+    follows `commit` or `abort`.
 
     Blocking: every call may block on the service. `commit` blocks until the service has confirmed every row.
 
@@ -236,7 +238,7 @@ class DirectWriter(Protocol):
         Raises BadRowError, PrepareError, SinkUnavailableError; then only `abort` follows.
         """
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """Send rows as `write` does. A BadRowError leaves nothing of the batch, and the writer can go on.
 
         Slower than `write`. Called where an earlier checkpoint, or an earlier try, has met a row that a sink refused.
@@ -270,12 +272,12 @@ class Sink(Protocol):
     Implemented by: a connector. Called by: the driver and tasks. A sink is pickled into each task, so it holds
     configuration only and opens connections inside its methods.
 
-    Call order: `committer` first, so that recovery runs; then `open` (or `open_as`) on the driver, whose result is
-    pickled to the tasks; there `writer` once per attempt. `check` is called by `eos doctor`, `foresee` by `eos
+    Call order: `committer` first, so that recovery runs; then `open` (or `open_cached`) on the driver, whose result is
+    pickled to the tasks; there `writer` once per attempt. `check` is called by `eos doctor`, `dry_run` by `eos
     preview`.
 
-    Blocking: `open`, `open_as`, `foresee` and `check` may block on the service. `writer`, `direct_writer`, `committer`
-    and the properties do not.
+    Blocking: `open`, `open_cached`, `dry_run` and `check` may block on the service. `writer`, `direct_writer`,
+    `committer` and the properties do not.
 
     Raises: TargetError if the target does not fit the rows; SinkUnavailableError if the service does not answer.
 
@@ -287,13 +289,13 @@ class Sink(Protocol):
         """In the spec."""
 
     @property
-    def known(self) -> str | None:
-        """Of an opened sink: what `open` has learned from the server, as text, for `open_as` in another process.
+    def cached_target(self) -> str | None:
+        """Of an opened sink: what `open` has learned from the server, as text, for `open_cached` in another process.
 
         None: a start always asks the server. No secret is in it.
         """
 
-    def open_as(self, schema: pa.Schema, known: str) -> Sink:
+    def open_cached(self, schema: pa.Schema, known: str) -> Sink:
         """As `open`, and asks no server: it is away, and this is what an earlier start has learned (H32).
 
         Raises SinkUnavailableError where that does not do for these rows, or is of another target: the start has to
@@ -308,7 +310,7 @@ class Sink(Protocol):
         the target's types known. Raises TargetError that lists every column that does not fit, SinkUnavailableError.
         """
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
         """The `columns` that `open` would find, and its errors, for `eos preview`: makes nothing."""
 
     @property
@@ -323,14 +325,14 @@ class Sink(Protocol):
         """
 
     @property
-    def refuses_equal(self) -> bool:
+    def rejects_duplicates(self) -> bool:
         """Of an opened sink: whether rows that are equal in all columns of `partition_by` are refused, wherever they
         come to. Then any row may go to any writer, until one of them meets a RowLockedError."""
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> Writer:
         """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing.
 
-        `instead_of`: what was decided and is lost, whose rows are written again (`eos repair`, R7). What is prepared is
+        `replaces`: what was decided and is lost, whose rows are written again (`eos repair`, R7). What is prepared is
         to be applied as that one would have been, and never beside it.
         """
 

@@ -98,7 +98,7 @@ class Ledger(Protocol):
     ) -> TransactionId | None:
         """Delete all, while nobody can apply them. Returns one that is applied, if there is one, and deletes none."""
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         """Have no slot stand before this checkpoint: what it has not counted was written without the log
         (at-least-once), or without the sink.
 

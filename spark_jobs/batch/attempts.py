@@ -6,21 +6,21 @@ import logging
 from dataclasses import dataclass, field
 
 from eos.errors import BadRowError, ConnectorError, RowLockedError
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.sifting_period import RejectionPeriod
 from twophase.messages import Failed
 
 _log = logging.getLogger("eos.runner")
 
 
 @dataclass(slots=True)
-class Tries:
+class BatchAttempts:
     """The tries of one batch; for its thread. A batch is sifted once and looked through once."""
 
     checkpoint_id: int
     stateful: bool  # then a batch runs once in a query
     most_letters: int | None  # rows that may become dead letters; None: each that is refused is an error
     may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
-    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    period: RejectionPeriod = field(default_factory=RejectionPeriod)
     bisector: int | None = field(default=None, init=False)  # of this try, see WriteTask
     locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
     _has_looked: bool = field(default=False, init=False)

@@ -125,7 +125,7 @@ def branches_of(
     wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
     if not wishes:
         return [Branch(rows, tuple(opened), None, has_place=has_place)]
-    if again and len(wishes) == 1 and all(sink.refuses_equal for sink in opened if sink.partition_by is not None):
+    if again and len(wishes) == 1 and all(sink.rejects_duplicates for sink in opened if sink.partition_by is not None):
         return [Branch(rows, tuple(opened), None, wishes[0], has_place)]
     groups: dict[tuple[str, ...], list[Sink]] = {wish: [] for wish in wishes}
     for sink in opened:

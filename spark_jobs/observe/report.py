@@ -11,7 +11,7 @@ from typing import Final
 
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.observe.withheld import Poll, WithheldSplit
-from twophase.news import News, SinkAway, SinkJoined
+from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.positions import total
 from twophase.status import Status
 from twophase.values import CheckpointRecord, OffsetRange
@@ -51,31 +51,31 @@ class Listener:
     Nothing is done about what a listener does not ask for.
     """
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         """These records exist and cannot be read yet: all that are known, by source and split."""
 
-    def polled(self, polls: Sequence[Poll]) -> None:
+    def on_polls(self, polls: Sequence[Poll]) -> None:
         """The newest poll of each source, at least one of which is new."""
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         """So long Spark's plan of a checkpoint took that was reported before."""
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         """What the driver tells, also from threads of its own."""
 
-    def found(self, status: Status) -> None:
+    def on_status(self, status: Status) -> None:
         """What head holds when an epoch is about to start, with its newest records."""
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """A failure, a restart, or what else is worth to be remembered."""
 
-    def behind(self, waiting: int) -> None:
+    def on_backlog(self, waiting: int) -> None:
         """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
 
 
@@ -85,41 +85,41 @@ class Listeners(Listener):
 
     each: Sequence[Listener]
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         for one in self.each:
-            one.state(text)
+            one.on_state(text)
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         for one in self.each:
-            one.checkpoint(report)
+            one.on_checkpoint(report)
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         for one in self.each:
-            one.withheld(splits)
+            one.on_withheld(splits)
 
-    def polled(self, polls: Sequence[Poll]) -> None:
+    def on_polls(self, polls: Sequence[Poll]) -> None:
         for one in self.each:
-            one.polled(polls)
+            one.on_polls(polls)
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         for one in self.each:
-            one.planned(checkpoint_id, plan_s)
+            one.on_planned(checkpoint_id, plan_s)
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         for one in self.each:
-            one.news(news)
+            one.on_driver_event(news)
 
-    def found(self, status: Status) -> None:
+    def on_status(self, status: Status) -> None:
         for one in self.each:
-            one.found(status)
+            one.on_status(status)
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         for one in self.each:
-            one.happened(event)
+            one.on_event(event)
 
-    def behind(self, waiting: int) -> None:
+    def on_backlog(self, waiting: int) -> None:
         for one in self.each:
-            one.behind(waiting)
+            one.on_backlog(waiting)
 
 
 _SHOWN: Final = 8  # splits in a line: it must not grow with their number
@@ -131,16 +131,16 @@ class LogListener(Listener):
 
     pipeline: str
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         _log.info("pipeline=%s state=%s", self.pipeline, text)
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         """See Listener. Only what a person may have to do something about."""
         if isinstance(news, SinkAway | SinkJoined):
             event = of_absence(news, time.time())
             _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         record = report.record
         seconds = report.durations_s
         _log.info(
@@ -190,11 +190,11 @@ class Totals:
     last_at_s: float = 0.0
     records_per_s: float = 0.0
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         self.state_text = text
         self.restarts += text.startswith("restarting")
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
         now = time.monotonic()
         since = now - (self.last_at_s or self.started_at_s)

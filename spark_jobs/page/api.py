@@ -18,13 +18,13 @@ from eos.errors import ConnectorError
 from spark_jobs.page import reading, state, steering
 from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.masked import masking
-from spark_jobs.page.pipeline_view import BusyError, NobodyRunsError, Watched
+from spark_jobs.page.pipeline_view import BusyError, NoRunError, PipelineView
 from spark_jobs.page.selection import all_of
 from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"
 
-_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NobodyRunsError: 409, ConnectorError: 503}
+_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NoRunError: 409, ConnectorError: 503}
 """Of the first class that an error is of."""
 
 _PROBES: Final = APIRouter()
@@ -35,7 +35,7 @@ Metrics = Callable[[], tuple[bytes, str]]
 
 
 def application(
-    pipelines: Sequence[Watched], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
+    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
 ) -> ASGIApp:
     """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
     secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))

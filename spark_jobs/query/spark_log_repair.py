@@ -55,7 +55,7 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
                 drop(path.parent, path.name)
             message = f"deleted {path}: {why}"
             _log.warning("%s", message)
-            listener.happened(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
+            listener.on_event(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
 
 
 def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:

@@ -42,7 +42,7 @@ class _Demand:
 
 
 @dataclass(slots=True)
-class OnDemand(Listener):
+class CheckpointRequests(Listener):
     """What was asked of one run, over all its queries. Used by the thread that hears requests, by Spark's, which ends
     checkpoints (a Listener), and by the one that waits for the query."""
 
@@ -97,7 +97,7 @@ class OnDemand(Listener):
             self.reply(demand.request, Answer(ok=False, message=f"{why} before the checkpoint was committed"))
         self._demands.clear()
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         """See Listener. What was planned too early does not count: the next one begins at once, too."""
         for demand in list(self._demands):
             demand.reports.append(report)

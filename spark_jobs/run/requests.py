@@ -16,7 +16,7 @@ from connectors.spec import Spec
 from eos.errors import ConnectorError, HeadError
 from spark_jobs.observe.history.model import answered
 from spark_jobs.observe.report import Listener
-from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl
 from spark_jobs.savepoints.take import Savepoints
 from twophase.requests import Answer, Channel, Request
@@ -31,7 +31,7 @@ Handler = Callable[[Request], Answer | None]
 meanwhile. What it raises of ConnectorError becomes the answer."""
 
 
-class Asked:
+class RunRequests:
     """Of one run, over all its queries."""
 
     def __init__(
@@ -41,10 +41,10 @@ class Asked:
         self._channel = channel
         self._savepoints = Savepoints(spec, self._reply)
         self._stops: list[Request] = []  # answered when the run has ended
-        self.on_demand = OnDemand(sources, self._reply)
-        handlers = {"stop": self._stop, "checkpoint": self.on_demand.ask, "savepoint": self._savepoints.begin}
-        self._steering = Steering(
-            channel, handlers, lambda request, answer: listener.happened(answered(request, answer))
+        self.checkpoint_requests = CheckpointRequests(sources, self._reply)
+        handlers = {"stop": self._stop, "checkpoint": self.checkpoint_requests.ask, "savepoint": self._savepoints.begin}
+        self._steering = RequestLoop(
+            channel, handlers, lambda request, answer: listener.on_event(answered(request, answer))
         )
 
     def is_heard(self) -> bool:
@@ -65,7 +65,7 @@ class Asked:
             raise
         finally:
             self._steering.stop_listening()  # what is begun after this would be answered by nobody
-            self.on_demand.give_up("the run has ended")
+            self.checkpoint_requests.give_up("the run has ended")
             self._savepoints.close()
             for request in self._stops:
                 self._reply(request, end)
@@ -82,7 +82,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Steering:
+class RequestLoop:
     """The driver's end of the request channel: hears what others ask, and answers.
 
     A thread looks for requests for as long as a run lives, whatever the run is waiting for.
@@ -129,7 +129,7 @@ class Steering:
 
     def _listen(self) -> None:
         took_s = 0.0
-        while not self._over.wait(max(self.channel.shelf.look_every_s, _SHARE * took_s)):
+        while not self._over.wait(max(self.channel.blobs.poll_interval_s, _SHARE * took_s)):
             before = time.monotonic()
             self._look(self._handle)
             took_s = time.monotonic() - before

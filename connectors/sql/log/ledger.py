@@ -185,7 +185,7 @@ class SqlLedger:
                 delete(transactions)
             return min(applied, default=None)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
             check_count(store, owner.incarnation, self._target.name, counted)

@@ -31,7 +31,7 @@ _SAID_S: Final = 600.0  # least time between two warnings: a disk that is nearly
 _CLOSE_S: Final = 5.0
 
 
-class Filing:
+class WriterThread:
     """Of one process. `add` may be called from any thread, and returns at once."""
 
     def __init__(self, path: Path, retention: Retention, again_s: float = _AGAIN_S) -> None:

@@ -43,7 +43,7 @@ def new_incarnation() -> str:
 
 
 @dataclass
-class Life:
+class SinkDriver:
     """One life of a pipeline with one sink; `start` begins each of its epochs."""
 
     target: Target
@@ -107,12 +107,12 @@ class Life:
         mine = committable.transaction
         self.committer.abort([each for each in self.prepared() if each.transaction == mine])
 
-    def write_again(self, checkpoint_id: int, lost: Committable, *rows: Row | Change) -> Committable:
+    def rewrite_missing(self, checkpoint_id: int, lost: Committable, *rows: Row | Change) -> Committable:
         """R7: the next epoch has committed what can be, and claims; then a task writes what is lost of its own."""
         self.epoch += 1
         self.committer.claim(self.incarnation, self.epoch)
         scope = Scope(self.incarnation, self.epoch, checkpoint_id)
-        self.committer.permit_again(scope)
+        self.committer.permit_rewrite(scope)
         transaction = replace(lost.transaction, scope=scope, task_attempt=next(self.attempts))
         with _aborted_on_failure(self.sink.writer(transaction, lost)) as writer:
             self.write(writer, *rows)
