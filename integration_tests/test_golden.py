@@ -74,7 +74,6 @@ def test_rows_that_it_could_not_compare_are_refused_before_anything_changes(gold
     assert (golden.head, golden.counts()) == before
 
 
-@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_it_goes_on_with_state_and_with_what_was_decided(golden: GoldenPipeline) -> None:
     words = 10

@@ -1,4 +1,4 @@
-"""Which long tests a run of CI takes: half of the fault tests, one of each file, and others, while there is time."""
+"""Which long tests a run takes: half of the fault tests, one of each file, and others, while there is time."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_a_revision_is_clean_if_git_says_so_and_only_the_record_has_changed(
 
 
 def _collected(folder: Path, content: str, *arguments: str) -> list[str]:
-    """Return the node ids that a run of CI takes of one module with this content, by this project's hooks."""
+    """Return the node ids that a run takes of one module with this content, by this project's hooks."""
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
     (folder / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
     (folder / "pytest.ini").write_text("[pytest]\n")
