@@ -1,8 +1,8 @@
 """A plugin of pytest that shows how far a run is: tests done, of how many, and the minutes left.
 
-`-p integration_tests.harness.progress` adds it to a run, instead of pytest's dots. On a terminal one line is replaced;
-elsewhere a line is printed each half minute. Tests that fail are named at once. `--record-durations` notes how long the
-tests took (durations.py).
+`-q -p integration_tests.harness.progress -o console_output_style=classic` adds it to a run, instead of pytest's dots.
+On a terminal one line is replaced; elsewhere a line is printed each half minute. Tests that fail are named at once.
+`--record-durations` notes how long the tests took (durations.py).
 """
 
 from __future__ import annotations
@@ -127,12 +127,13 @@ class Plugin:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
-        """Print no letters. The categories are pytest's own."""
+        """Print no letters. Categories and words are pytest's own."""
         if hasattr(report, "wasxfail"):
             return None
-        if report.failed and report.when != "call":
-            return "error", "", ""
-        return ("" if report.passed and report.when != "call" else report.outcome), "", ""
+        if report.passed:
+            return ("passed" if report.when == "call" else ""), "", ""
+        outcome = "error" if report.failed and report.when != "call" else report.outcome
+        return outcome, "", outcome.upper()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test that has ended, and name one that failed."""

@@ -108,7 +108,8 @@ def test_minutes_are_said_as_a_person_says_them(seconds: float, text: str) -> No
 def _pytest(folder: Path, *options: str) -> list[str]:
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "test_some.py").write_text(_TESTS)
-    return [sys.executable, "-m", "pytest", "-q", "-p", "integration_tests.harness.progress", *options]
+    shown = ["-p", "integration_tests.harness.progress", "-o", "console_output_style=classic"]
+    return [sys.executable, "-m", "pytest", "-q", *shown, *options]
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])
@@ -123,6 +124,7 @@ def test_a_run_names_its_tests_before_and_its_failures_at_once(processes: str, t
     failed = " FAILED test_some.py::test_that_fails (call)", " FAILED test_some.py::test_that_begins_wrong (setup)"
     assert set(failed) <= set(before), "before the report of the end"
     assert not any(set(line) <= {*".FEs"} for line in before if line)
+    assert "FAILED test_some.py::test_that_fails - assert False" in lines, "in the report of the end"
     assert lines[-1].startswith("1 failed, 6 passed, 1 skipped, 1 error in ")
 
 
@@ -160,4 +162,4 @@ def test_a_run_with_the_option_writes_the_record(tmp_path: Path, monkeypatch: py
     record = json.loads((tmp_path / "integration_tests" / "durations.json").read_text())
     tests, seconds = record["files"]["test_some.py"]
     assert tests == 7, ended.stdout + ended.stderr
-    assert 1.2 < seconds < 60
+    assert 1.1 < seconds < 60
