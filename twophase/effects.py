@@ -1,6 +1,6 @@
-"""What each action of the protocol does to head, to the sinks and to Spark. No decisions are made here.
+"""Effects of the protocol's actions on head, the sinks and Spark. No decision is made here.
 
-Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything else ends the driver's epoch.
+A call to a sink is retried as a whole, on SinkUnavailableError only (R7). Any other error ends the driver's epoch.
 """
 
 from __future__ import annotations
@@ -47,49 +47,52 @@ _NONCE_BYTES = 4
 T = TypeVar("T")
 
 _AWAY_AFTER_S: Final = 10.0
-"""How long a start asks a sink that does not answer before it goes on without it, where it may."""
+"""The time for which a start retries a sink that may be away, before it continues without the sink."""
 
 
 class SparkLog(Protocol):
-    """Reads what Spark has written to its checkpoint."""
+    """A reader of Spark's checkpoint."""
 
     def state(self, incarnation: str) -> SparkState:
-        """Newest planned and committed batch, query id, and the newest offsets; changes nothing."""
+        """Return the newest planned and committed batch, the query id and the newest offsets. Changes nothing."""
 
 
 class Batch(Protocol):
-    """One batch as Spark hands it over, seen from the protocol. The caller of `Driver.checkpoint` implements it."""
+    """One batch of Spark. The caller of `Driver.checkpoint` implements it."""
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
-        """One job: write, prepare (`direct`: commit), acknowledge. Returns only when it has ended or was cancelled."""
+        """Run one job that writes, prepares (`direct`: commits) and acknowledges.
+
+        Returns only when the job has ended or was cancelled.
+        """
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
-        """Run the batch for its state only. Return rows and digest by sink, for each of these methods (DIGEST_METHODS).
+        """Run the batch for its state only. Return rows and digest by sink, for each digest method.
 
-        None where there is no state to bring along.
+        None if the pipeline has no state.
         """
 
 
 RewriteJob = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
-"""One job that reads a decided checkpoint's records again. Writes and prepares what is lost, by sink; counts the rest.
+"""A job that re-reads the records of a decided checkpoint, prepares the lost rows by sink, and counts the others.
 
-Returns what every task has had of every sink, only when the job has ended.
+Returns the rows of each task and sink, when the job has ended.
 """
 
 
 class StateRescaler(Protocol):
-    """Divides Spark's state anew. The caller of `Driver.rescale` implements it."""
+    """An operation that repartitions Spark's state. The caller of `Driver.rescale` implements it."""
 
     def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
-        """Have Spark write and commit that batch, or find that it has. Failed only where nothing of it still runs."""
+        """Let Spark write and commit that batch, unless it has already. Return Failed only if no part still runs."""
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """Delete the plan of that batch if it is a rescale's that Spark has not committed."""
+        """Delete the plan of that batch if it belongs to a rescale and Spark has not committed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Everything outside the process that the protocol touches."""
+    """The external systems of the protocol: head, sinks, sources and Spark."""
 
     head: PartedHead
     committers: Mapping[str, Committer]
@@ -99,14 +102,14 @@ class Effects:
     gather: Gather
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
-    permitted: set[str]  # sinks that were asked for a permit in this epoch
+    permitted: set[str]  # sinks with a permit of this epoch
     watcher: EventHandler = ignore_event
     rewrite_missing: RewriteJob | None = None  # of a repair
     rewriter: StateRescaler | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
     def perform(self, action: Action[Any], batch: Batch | None) -> object:
-        """Carry out one action and give its answer (`messages` has the table)."""
+        """Perform one action and return its answer (the types are in `messages`)."""
         match action:
             case messages.ReadHead():
                 seen = self.head.read()
@@ -145,7 +148,7 @@ class Effects:
             case messages.ListPrepared():
                 incarnation, number = action.incarnation, action.checkpoint_id
                 return self._at_each(
-                    "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
+                    "list prepared transactions", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)

@@ -146,7 +146,7 @@ class Ownership:
                 self.take(seen)
                 value = yield from self.stamp(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
-        raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
+        raise HeadUnknownError(message, remedy="check the store of head; the next start finds out which swap landed")
 
 
 def continues(known: HeadSnapshot, seen: HeadSnapshot, own: str) -> bool:

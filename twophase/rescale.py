@@ -85,7 +85,7 @@ def _check_at_rest(head: HeadValue, spark: SparkState) -> int:
         raise SpecError(message, remedy=remedy)
     if not is_at_rest(head, spark):
         message = f"batch {max(spark.newest_planned, head.completed)} of pipeline {head.pipeline} has not ended"
-        raise IdentityError(message, remedy="another driver has begun it meanwhile: stop that one, and run this again")
+        raise IdentityError(message, remedy="another driver has started meanwhile: stop that driver, and retry")
     return before
 
 

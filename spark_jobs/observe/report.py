@@ -1,4 +1,4 @@
-"""What a running pipeline tells: one structured log line per checkpoint, and a live line on a terminal."""
+"""Listeners of a running pipeline, and the structured log line of each checkpoint."""
 
 from __future__ import annotations
 
@@ -21,67 +21,67 @@ _log = logging.getLogger("eos.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """One decided checkpoint, in figures."""
+    """The figures of one decided checkpoint."""
 
     record: CheckpointRecord
-    waiting: int  # checkpoints that are decided and not committed everywhere; 0: this one is, and all before it
+    waiting: int  # checkpoints that are decided and not committed everywhere, this one included
     epoch: int
     replayed: bool
     duration_s: float
     durations_s: Mapping[str, float]  # of the driver's actions, see Driver.durations_s
-    splits: tuple[SplitLag, ...] | None  # how far behind the source it is; None where the source does not say
+    splits: tuple[SplitLag, ...] | None  # lag by split; None if the source does not count
     at: float = 0.0  # seconds since 1970: now
-    acknowledgements: tuple[Acknowledgement, ...] = ()  # where its tasks' time went
-    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # durations of its tasks
+    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it skipped
 
     @property
     def lag(self) -> int | None:
-        """Records that were there and not yet planned; None where the source does not say."""
+        """Records that were available and not yet planned; None if the source does not count."""
         return total(each.records for each in self.splits) if self.splits is not None else None
 
     @property
     def records(self) -> int | None:
-        """Offsets covered, over all splits. None: a source does not count."""
+        """Offsets that the checkpoint covers, over all splits; None if a source does not count."""
         return self.record.records
 
 
 class Listener:
-    """Told what happens, from the thread in which it happens. Must not block for long, and never raises.
+    """Base of listeners: a subclass overrides the methods that it needs.
 
-    Nothing is done about what a listener does not ask for.
+    Each method is called in the thread where the event happens. A listener must not block for long or raise.
     """
 
     def on_state(self, text: str) -> None:
-        """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
+        """Handle a new state of the pipeline: starting, running, restarting, stopping, or an Ending."""
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
-        """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
+        """Handle a checkpoint that is committed in all sinks; or only decided, if a sink has a backlog."""
 
     def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
-        """These records exist and cannot be read yet: all that are known, by source and split."""
+        """Handle the complete list of splits that have records that cannot be read yet."""
 
     def on_polls(self, polls: Sequence[Poll]) -> None:
-        """The newest poll of each source, at least one of which is new."""
+        """Handle the newest poll of each source. At least one poll is new."""
 
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """So long Spark's plan of a checkpoint took that was reported before."""
+        """Handle the duration of Spark's planning of a checkpoint, after `on_checkpoint`."""
 
     def on_driver_event(self, news: DriverEvent) -> None:
-        """What the driver tells, also from threads of its own."""
+        """Handle an event of the driver, also in one of the driver's threads."""
 
     def on_status(self, status: Status) -> None:
-        """What head holds when an epoch is about to start, with its newest records."""
+        """Handle the value of head and its newest records, before an epoch starts."""
 
     def on_event(self, event: Event) -> None:
-        """A failure, a restart, or what else is worth to be remembered."""
+        """Handle an event of the history: a failure, a restart, a request and its answer."""
 
     def on_backlog(self, waiting: int) -> None:
-        """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
+        """Handle the number of decided and uncommitted checkpoints: 0 after a start, the rest at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners(Listener):
-    """Several, told one after another."""
+    """A listener that calls several listeners in order."""
 
     each: Sequence[Listener]
 
@@ -127,7 +127,7 @@ _SHOWN: Final = 8  # splits in a line: it must not grow with their number
 
 @dataclass(slots=True)
 class LogListener(Listener):
-    """One line per checkpoint, as `key=value`."""
+    """A listener that logs one line per checkpoint, as `key=value`."""
 
     pipeline: str
 
@@ -135,7 +135,7 @@ class LogListener(Listener):
         _log.info("pipeline=%s state=%s", self.pipeline, text)
 
     def on_driver_event(self, news: DriverEvent) -> None:
-        """See Listener. Only what a person may have to do something about."""
+        """Log the events that may need an action of the operator."""
         if isinstance(news, SinkAway | SinkJoined):
             event = of_absence(news, time.time())
             _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
@@ -167,7 +167,7 @@ class LogListener(Listener):
 
 
 def _offsets(ranges: Sequence[OffsetRange]) -> str:
-    """Return those with the most offsets, in the order of the record, and how many there are besides."""
+    """Return the ranges with the most offsets, in the order of the record, and the number of the others."""
     if not ranges:
         return "none"
     most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.records or 0)}
@@ -177,7 +177,7 @@ def _offsets(ranges: Sequence[OffsetRange]) -> str:
 
 @dataclass(slots=True)
 class Totals:
-    """What a run has done so far, for the live line and the closing line."""
+    """Totals of a run so far, for the live line and the closing line."""
 
     started_at_s: float = field(default_factory=time.monotonic)
     state_text: str = "starting"
@@ -195,7 +195,7 @@ class Totals:
         self.restarts += text.startswith("restarting")
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
+        """Add a checkpoint. The rate is a moving average: the last checkpoint has half of the weight."""
         now = time.monotonic()
         since = now - (self.last_at_s or self.started_at_s)
         rate = (report.records or 0) / max(since, 1e-6)

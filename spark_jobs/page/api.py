@@ -79,7 +79,7 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
     @api.exception_handler(RequestValidationError)
     def not_a_question(_request: Request, error: RequestValidationError) -> JSONResponse:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        return refusal(422, wrong, "/openapi.json says what may be asked")
+        return refusal(422, wrong, "/openapi.json lists the requests")
 
     @api.exception_handler(ConnectorError)
     def not_possible(_request: Request, error: ConnectorError) -> JSONResponse:
@@ -87,7 +87,9 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
         return refusal(status, error.message, error.remedy)
 
 
-@_PROBES.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
+@_PROBES.get(
+    "/healthz", responses={503: {"description": "The thread that handles the requests to a pipeline has ended."}}
+)
 async def healthz(request: Request) -> Response:
     """Whether the process lives, and hears what is asked of it: if not, it is to be started anew.
 

@@ -243,7 +243,7 @@ class _LevelCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For each scrape."""
         lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source"))
-        words = "Those of the split that is furthest behind."
+        words = "The lag of the split that is furthest behind."
         furthest = GaugeMetricFamily("eos_lag_records_max", words, labels=("pipeline", "source"))
         of_split = GaugeMetricFamily("eos_split_lag_records", "By split.", labels=("pipeline", "source", "split"))
         words = "Checkpoints that are decided, and not visible in this sink."

@@ -20,7 +20,10 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     413: {"model": schemas.Refused, "description": "The request is too large."},
     421: {"model": schemas.Refused, "description": "The request is for another host."},
     422: {"model": schemas.Refused, "description": "The request does not fit this document."},
-    503: {"model": schemas.Refused, "description": "What is needed to answer is away, or damaged."},
+    503: {
+        "model": schemas.Refused,
+        "description": "A store that is needed for the answer does not respond, or is damaged.",
+    },
 }
 
 

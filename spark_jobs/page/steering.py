@@ -18,7 +18,7 @@ from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 from twophase import requests
 
 _NOBODY: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": schemas.Refused, "description": "Nobody runs the pipeline."}
+    409: {"model": schemas.Refused, "description": "The pipeline is not running."}
 }
 _PATIENCE_S: Final = 600.0
 

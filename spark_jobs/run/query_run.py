@@ -1,4 +1,4 @@
-"""One query of a pipeline, from its start to its end: Spark's batches become checkpoints."""
+"""The run of one query under one epoch: each batch of Spark becomes a checkpoint."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _WITHHELD_S = 1.0
 _DONE_S = 10.0  # for Spark to write a small file after a batch
 _DONE_POLL_S = 0.01
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call into the JVM raises, also of one that has ended."""
+"""Errors of a call into the JVM, also after the JVM has ended."""
 
 
 @dataclass(slots=True)
 class QueryRun:
-    """One query, from its start to its end, under one epoch."""
+    """One query from its start to its end, under one epoch."""
 
     spec: Spec
     control: StopControl
@@ -60,9 +60,9 @@ class QueryRun:
     plan: Plan
     withheld: Withheld
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
-    failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
+    failure: BaseException | None = None  # the error that ended the query; Spark only passes on its text
     query: StreamingQuery | None = None
-    hit: int | None = None  # the checkpoint that the failure ended
+    hit: int | None = None  # the checkpoint that failed
     _checkpoints: Checkpoints = field(init=False)
     _skipping: Skipping | None = field(default=None, init=False)
     _looked_at_s: float = 0.0
@@ -71,7 +71,7 @@ class QueryRun:
     _progress: QueryProgress = field(init=False)
 
     def __post_init__(self) -> None:
-        """One object for all batches."""
+        """Create the objects that all batches share."""
         self._progress = QueryProgress(self.listener)
         self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
         if any(source.skips_bad_records for source in self.sources):
@@ -79,14 +79,14 @@ class QueryRun:
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
     def run(self, *, until_caught_up: bool) -> None:
-        """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
+        """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
         self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
         except _SPARK_ERRORS as error:
             self.failure = self.failure or translate(error, "the query")
         finally:
-            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
+            self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
         if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
             self.driver.drain()
             self.checkpoint_requests.look()

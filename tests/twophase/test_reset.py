@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
         Abandoned(
             4,
             ("warehouse",),
-            f"{DAMAGED.message}; what is prepared for it is rolled back, what is already committed stays",
+            f"{DAMAGED.message}; its prepared transactions are rolled back, committed rows stay",
             (OLD.transaction,) if OLD.transaction else (),
             {"orders": (OffsetRange("orders/0", 10, 20),)},
             is_exact=False,
@@ -204,7 +204,7 @@ CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
         Abandoned(
             4,
             ("warehouse",),
-            "the spec no longer names the sink, so that what is still prepared there stays so, with its locks",
+            "the sink is no longer in the spec: its prepared transactions remain, with their locks",
             (MINE,),
             RECORDS[4].ranges,
         ),
@@ -241,7 +241,7 @@ def test_a_sink_that_left_the_spec_and_may_hold_something_is_named() -> None:
     planned: Answers = {"Inspect": lambda _: Inspected(replace(SPARK, newest_planned=5), {})}
     error, actions = run(UNDECIDED, **planned)
     assert isinstance(error, LostCommittableError)
-    for part in ("checkpoint 5 in gone", "its locks", f"ids begin with {INCARNATION}", "(none known)"):
+    for part in ("checkpoint 5 in gone", "their locks", f"ids begin with {INCARNATION}", "(none known)"):
         assert part in error.message
     assert changes(actions) == []
     begun, _ = run(UNDECIDED, abandon=True, **planned)
@@ -305,7 +305,7 @@ def test_h27_a_sink_from_before_its_first_claim_does_not_count_what_it_lacks() -
     claim = next(each for each in actions if isinstance(each, messages.Claim))
     assert (claim.begins, claim.counted) == (-1, {})
     assert [each.checkpoint_id for each in begun.abandoned] == [0, 3, 4]
-    assert "no record tells what it lacks of checkpoints before 3" in begun.abandoned[0].why
+    assert "no record names its missing rows of checkpoints before 3" in begun.abandoned[0].why
 
 
 def test_h27_what_no_record_can_judge_is_given_up_on_purpose_alone() -> None:
@@ -314,7 +314,7 @@ def test_h27_what_no_record_can_judge_is_given_up_on_purpose_alone() -> None:
     listed: Answers = {"ListPrepared": lambda _: {"warehouse": (unknown,)}}
     error, actions = run(HeadSnapshot(9, HEAD), **listed)
     assert isinstance(error, LostCommittableError)
-    assert "head keeps no record of the checkpoint" in error.message
+    assert "head has no record of the checkpoint" in error.message
     assert changes(actions) == []
     begun, actions = run(HeadSnapshot(9, HEAD), abandon=True, **listed)
     assert [(each.checkpoint_id, each.transactions) for each in begun.abandoned] == [(1, (unknown.transaction,))]

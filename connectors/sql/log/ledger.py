@@ -90,7 +90,7 @@ class Holder:
             self._blocked_since = None
             ended = store.end(self._mark, self._member)
             ended += self._end_others(store) if self._end_others is not None else 0
-            _log.warning("%s: ended %d connections of an earlier driver, which did not let go", self._mark, ended)
+            _log.warning("%s: ended %d connections of an earlier driver, which held its locks", self._mark, ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class WriterThread:
     def _gap(self, now: float) -> list[Event]:
         if self._lost_since is None:
             return []
-        message = f"the history could not be written: what happened meanwhile is not in it, {self._lost} checkpoints"
+        message = f"the history could not be written: it lacks the events of this time, {self._lost} checkpoints"
         facts = {"since": self._lost_since, "until": now, "checkpoints": self._lost}
         return [Event(now, "gap", message, facts=facts)]
 
