@@ -11,7 +11,7 @@ setup: ## make .venv, and install Java where it is missing and may be installed
 test: ## check the code and run all tests; Kafka and a database are started as needed
 	@scripts/test
 
-test-unit: ## run the tests that need no service, in under a minute
+test-unit: ## run the tests that need no service, in about eight minutes
 	@scripts/test --no-lint --unit
 
 matrix: ## kill a pipeline at every point, with every sink and variant (about 20 minutes; `test` takes a part of it)

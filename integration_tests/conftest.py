@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ import sqlalchemy
 from integration_tests import databases, left_out, topics
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.cluster.standalone import Cluster
+from integration_tests.harness import durations
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.fault_tests import fault_tests
 from integration_tests.harness.http_proxy import HttpProxy
@@ -26,7 +28,7 @@ from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.tenant import Tenant
-from integration_tests.harness.turns import BUDGET_S, commits_since, read_passed, turn
+from integration_tests.harness.turns import RUN_S, commits_since, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.copied import CopiedKafka
@@ -64,10 +66,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--in-turns",
         action="store_true",
-        default=os.environ.get("CI") == "true",
-        help="take a part of the tests that are marked in_turns: see harness/turns.py (default where CI=true)",
+        help="take a part of the tests that are marked in_turns: see harness/turns.py (scripts/test without --all)",
     )
-    group.addoption("--turns-s", type=float, default=BUDGET_S, help="how long those take, one after another")
+    group.addoption(
+        "--run-s", type=float, default=RUN_S, help="how long all tests of such a run take, one after another"
+    )
     group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
 
 
@@ -108,14 +111,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
         others = [item for item in items if item.nodeid not in omitted]
-        names = _not_their_turn(others, seed, config.getoption("--turns-s"))
+        names = _not_their_turn(others, seed, config.getoption("--run-s"))
         omitted |= {name: left_out.FAULT if name in faults else left_out.LONG for name in names}
     left_out.recorder(config).leave_out(config, omitted)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in omitted])
     items[:] = [item for item in items if item.nodeid not in omitted]
+    if hasattr(config, "workerinput"):
+        _longest_files_first(items)
 
 
-def _not_their_turn(items: Sequence[pytest.Item], seed: int, budget_s: float) -> set[str]:
+def _longest_files_first(items: list[pytest.Item]) -> None:
+    """Put the files with long tests first, so that the processes end at about the same time."""
+    longest_s: defaultdict[Path, float] = defaultdict(float)
+    expected_s = durations.read().of_tests([item.nodeid for item in items])
+    for item in items:
+        longest_s[item.path] = max(longest_s[item.path], expected_s[item.nodeid])
+    items.sort(key=lambda item: -longest_s[item.path])
+
+
+def _not_their_turn(items: Sequence[pytest.Item], seed: int, run_s: float) -> set[str]:
     """Return the node ids of the long tests that this run leaves out."""
     parts = {
         item.nodeid: float(marker.kwargs.get("part", 1.0))
@@ -132,6 +146,8 @@ def _not_their_turn(items: Sequence[pytest.Item], seed: int, budget_s: float) ->
     always = len(faults - parts.keys())
     wanted = math.ceil(len(faults) / 2) - always
     waited = commits_since(passed)
+    others_s = durations.read().of_tests([item.nodeid for item in items if item.nodeid not in parts])
+    budget_s = max(0.0, run_s - sum(others_s.values()))
     return parts.keys() - turn(parts, passed, waited, seed, faults & parts.keys(), max(0, wanted), budget_s)
 
 

@@ -1,8 +1,8 @@
-"""Tests and checks that a run of CI leaves out, with the commands that run them.
+"""Tests and checks that a run leaves out, with the commands that run them.
 
-Each run of pytest appends a line of JSON to the file that `EOS_LEFT_OUT` names. `.ci/run` adds checks that it could not
-make (`python -m integration_tests.left_out note NAME REASON COMMAND`), and prints the list at its end
-(`python -m integration_tests.left_out list`).
+Each run of pytest appends a line of JSON to the file that `EOS_LEFT_OUT` names. `scripts/test` prints the list at its
+end (`python -m integration_tests.left_out list`). `.ci/run` makes one list of several runs of `scripts/test`, with the
+checks that it could not make (`python -m integration_tests.left_out note NAME REASON COMMAND`).
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from typing import Annotated, Final
 import pytest
 import typer
 
-from integration_tests.harness.rotation import SEED, seed_of_run
+from integration_tests.harness.rotation import seed_of_run
 from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
 from integration_tests.harness.turns import plain_name
 
 FILE: Final = "EOS_LEFT_OUT"
-"""Environment variable: the file of a run of CI. Without it, nothing is recorded."""
+"""Environment variable: the file of a run. Without it, nothing is recorded."""
 
 FAULT: Final = "fault tests"
 LONG: Final = "other long tests"
 IMAGE: Final = "tests of the product's image"
+SEARCH: Final = "long explorations of the protocol"
 
 _PLUGIN: Final = "left-out"
 _LEFT_OUT: Final = "left out"
 """Key under which processes of pytest-xdist send the names to the process that records."""
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
-_COMMANDS: Final = {IMAGE: "make image"}
+_COMMANDS: Final = {IMAGE: "make image", SEARCH: "scripts/test --all --no-lint --unit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,19 +129,19 @@ def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
     """Return the lines that name what was left out, in groups. A test that ran in one run on its services ran."""
     for services in sorted({run.services for run in runs}):
         own = [run for run in runs if run.services == services]
+        on = f" on {services} services" if services else ""
         ran = {name for run in own for name in run.ran}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for name, group in sorted({name: group for run in own for name, group in run.left_out.items()}.items()):
             if name not in ran:
                 groups[group].append(name)
         for group, names in groups.items():
-            command = _COMMANDS.get(group, f"{SEED}=all scripts/test --no-lint --integration --kind {services}")
-            yield f"{group} on {services} services: {len(names)} left out. To run them: {command}"
+            command = _COMMANDS.get(group, f"scripts/test --all --no-lint --integration --kind {services}")
+            yield f"{group}{on}: {len(names)} left out. To run them: {command}"
             yield from _by_file(names)
         skipped = {name: reason for run in own for name, reason in run.skipped.items() if name not in ran}
         if skipped:
-            where = f"on {services} services" if services else "without services"
-            yield f"skipped {where}: {len(skipped)}"
+            yield f"skipped{on or ' without services'}: {len(skipped)}"
             yield from (f"  {name}: {reason}" for name, reason in sorted(skipped.items()))
     yield from _matrix(runs)
     for check in checks:

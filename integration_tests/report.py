@@ -90,7 +90,7 @@ class Report:
     def pytest_report_header(self) -> str:
         """Name what every group runs on."""
         seed = seed_of_run()
-        pairs = "every pair" if seed is None else f"pairs, and in CI a part of the long tests, by {SEED}={seed}"
+        pairs = "every pair" if seed is None else f"pairs, and in turns a part of the long tests, by {SEED}={seed}"
         return f"Python {platform.python_version()}, Spark {version('pyspark')}; kill matrix: {pairs}"
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

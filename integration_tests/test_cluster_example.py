@@ -17,7 +17,7 @@ from integration_tests.demo.place import Place
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _PARTITIONS = 7
 _MASTER = "master: local[2] # no retries of single tasks: a failed one ends its checkpoint and restarts the pipeline"

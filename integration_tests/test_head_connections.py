@@ -71,6 +71,7 @@ def test_after_an_error_no_connection_is_kept(head: SqlHead, url: str) -> None:
     assert who(head, url) != before
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_a_pipeline_that_waits_for_records_logs_in_at_most_once_in_ten_seconds(
     pipeline: Pipeline, postgres_database: str

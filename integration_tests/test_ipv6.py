@@ -15,7 +15,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, P
 from integration_tests.services.kafka_secured import SecuredKafka
 from tests.page_http import client_of
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 3 * CHECKPOINT_RECORDS
 _LOOPBACK = "::1"

@@ -24,7 +24,7 @@ from integration_tests.test_kafka_sink_set_back import KafkaWorld
 from tests.world import INCARNATION, PIPELINE
 from twophase.ids import sink_key
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(300)]
 
 _PATIENCE_S: Final = 3.0
 _CONTROL: Final = 0x20  # of a batch's attributes (KIP-98)
@@ -48,7 +48,6 @@ def test_a_driver_that_lives_on_ends_it(world: KafkaWorld) -> None:
     assert world.rows() == Counter([0, 1, 2, 3])
 
 
-@pytest.mark.in_turns
 def test_a_start_waits_for_it_and_writes_nothing(world: KafkaWorld) -> None:
     driver = world.start()
     world.checkpoint(driver, 0)

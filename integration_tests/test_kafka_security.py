@@ -233,6 +233,7 @@ def test_rights_one_after_another(tenant: Tenant) -> None:
         call()
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_a_pipeline_through_tls_with_the_rights_of_the_docs_and_no_others(tenant: Tenant, eos: CommandLine) -> None:
     """Source, sink and dead letters as one user; `eos doctor` finds all well, and nothing shows the password."""

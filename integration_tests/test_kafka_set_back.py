@@ -30,7 +30,7 @@ from spark_jobs.query.source import SourceReader
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from twophase.values import OffsetRange, StartingPoint
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(300)]
 
 _PLANNED_S = 30
 
@@ -229,7 +229,6 @@ class SqlitePipeline(Pipeline):
             process.kill()
 
 
-@pytest.mark.in_turns
 @pytest.mark.timeout(900)
 def test_h23_a_pipeline_does_not_read_on_in_a_log_that_was_set_back(copied_kafka: CopiedKafka, tmp_path: Path) -> None:
     """Its restart would leave out the records that took the offsets of those that are lost."""

@@ -65,6 +65,7 @@ def world(tmp_path: Path, copied_kafka: CopiedKafka) -> KafkaWorld:
     return KafkaWorld(tmp_path / "machine", copied_kafka)
 
 
+@pytest.mark.in_turns
 @pytest.mark.parametrize("others", [0, 40], ids=["alone", "beside other pipelines"])
 def test_h26_a_broker_goes_back_under_a_live_driver(world: KafkaWorld, others: int) -> None:
     """The driver's producer is fenced or out of order; what it knew of the markers is not believed any more."""

@@ -36,6 +36,7 @@ def test_killed_at_every_point(pipeline: Pipeline) -> None:
     assert pipeline.head.epoch == len(_KILLS) + 1
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(1200)
 def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
     """`local[2]` tries no task twice: the checkpoint is aborted, and the runner restarts in a fresh epoch by itself."""
@@ -48,6 +49,7 @@ def test_a_worker_killed_while_it_writes(pipeline: Pipeline) -> None:
     pipeline.assert_exact(at_least=_RECORDS)
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 @pytest.mark.any_server
 def test_sparks_jvm_killed_while_branches_are_prepared(pipeline: Pipeline) -> None:

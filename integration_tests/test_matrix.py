@@ -1,8 +1,8 @@
 """`kill -9` at every point of a checkpoint, for every sink and variant.
 
 Every run kills one pipeline with all sinks at every point, on each kind of server. Each sink has reached the point when
-the pipeline is killed. Pipelines with one sink each are killed at one point each, which a seed chooses. CI takes some
-of them (harness/turns.py), and `make matrix` kills each at every point.
+the pipeline is killed. Pipelines with one sink each are killed at one point each, which a seed chooses. A run takes
+some of them (harness/turns.py), and `make matrix` kills each at every point.
 """
 
 from __future__ import annotations

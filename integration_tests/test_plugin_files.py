@@ -19,6 +19,9 @@ _CHECKPOINT_RECORDS: Final = 300  # so that most checkpoints end within a file
 _KILLED_AT: Final = ("planned@0", "prepared@1", "after-decide@2", "applying@3")
 
 
+pytestmark = pytest.mark.in_turns
+
+
 @pytest.mark.timeout(1200)
 def test_a_pipeline_from_files_is_killed_between_its_steps(installed: Installed, tmp_path: Path) -> None:
     """Every record is one row, whatever was killed."""

@@ -21,6 +21,9 @@ _RECORDS = 7 * _CHECKPOINT_RECORDS
 _KILLED_AT = ("prepared@1", "after-decide@2", "applying@3", "between-commits@4")
 
 
+pytestmark = pytest.mark.in_turns
+
+
 def test_the_environment_holds_wheels_only(installed: Installed, tmp_path: Path) -> None:
     """Were one of the packages found in the work tree, the other tests would prove nothing."""
     packages = "connectors, spark_jobs, eos_duckdb, eos_files_source"

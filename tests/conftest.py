@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import settings
 
@@ -9,21 +11,47 @@ from integration_tests import left_out
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.rotation import seed_of_run
 from spark_jobs.cli.output import out
+from tests import searches
 from tests.object_store import bucket, hasty, s3_port, wire
 
 __all__ = ["bucket", "hasty", "s3_port", "wire"]
 
 pytest.register_assert_rewrite("connectors.testing")  # before a test imports it; eos.testing does the same
 
-settings.register_profile("eos", deadline=None)  # a busy machine is no failure
+# A busy machine is no failure. Hypothesis itself would try the same examples in each run of CI.
+settings.register_profile("eos", deadline=None, max_examples=searches.examples(100), derandomize=False, print_blob=True)
 settings.load_profile("eos")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--some-searches", action="store_true", help="take a part of the long ones: see tests/searches.py")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", searches.MARKER)
     for marker in MARKERS:  # mutants name integration tests, which are then imported
         config.addinivalue_line("markers", marker)
     left_out.register(config)
     seed_of_run()  # before processes of pytest-xdist begin: all of them choose the same tests
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out most of the long searches."""
+    seed = seed_of_run()
+    if seed is None or not config.getoption("--some-searches"):
+        return
+    long_s = {each.nodeid: marker.args[0] for each in items if (marker := each.get_closest_marker("search"))}
+    omitted = long_s.keys() - searches.of_run(long_s, seed)
+    left_out.recorder(config).leave_out(config, dict.fromkeys(omitted, left_out.SEARCH))
+    config.hook.pytest_deselected(items=[each for each in items if each.nodeid in omitted])
+    items[:] = [each for each in items if each.nodeid not in omitted]
+
+
+def pytest_collection_finish() -> None:
+    """Keep the thousands of tests out of each search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

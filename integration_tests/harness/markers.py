@@ -7,7 +7,7 @@ from typing import Final
 MARKERS: Final = (
     "alone: no other test may run beside it, since it stops a server, or takes its time",
     "any_server: the test is about Spark, Kafka or a command; one database server is enough for CI",
-    "in_turns(part=1): the test starts Spark several times; CI takes some of these (harness/turns.py), and of each "
+    "in_turns(part=1): the test starts Spark several times; a run takes some of these (harness/turns.py), and of each "
     "this part, where a seed chooses among its cases",
     "fault: the test kills, stops, cuts off or sets back; added by itself (harness/fault_tests.py)",
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",

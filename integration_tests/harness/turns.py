@@ -1,24 +1,26 @@
-"""Which of the long tests a run of CI takes, and the record of when each of them passed last.
+"""Which of the long tests a run takes, and the record of when each of them passed last.
 
-A long test starts Spark several times. All of them together take more than an hour, so that a run of CI takes a part:
+A long test starts Spark several times. All of them together take hours, so that a run takes a part (`--in-turns`, which
+`scripts/test` sets unless it is told `--all`):
 
-1. The fault tests (fault_tests.py) that have waited longest, until the run takes half of all fault tests, whatever time
-   that needs. Those that are not long always run, and count.
+1. Fault tests (fault_tests.py) until the run takes half of all fault tests, whatever time that needs. Those that are
+   not long always run, and count. Short ones are preferred: of two tests of which one takes twice as long, the shorter
+   one comes first eight times in nine.
 2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject. At
    least one is taken.
 3. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
    the rules before have used up the time.
 4. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
 
-A test waits since the revision on which it last passed, counted in commits. `long_tests.json` holds these revisions and
-the tests' durations. A run of all long tests outside CI writes it (`EOS_MATRIX_SEED=all`), and whoever made that run
-commits it. CI cannot commit, so rules 1 to 3 prefer the same tests until then: first those without a record, then
-those with the oldest revision. Tests that have waited equally long are taken in the order of the seed, in which a test
-that takes half as long as another comes first twice as often. Rule 4 gives every test a chance in every run, so that
-none is left out for ever.
+The time is what the tests that always run leave of the run's time (`--run-s`), by the record of `durations.json`.
 
-The choice is among the tests that `-m` and `-k` leave. Each of CI's runs of pytest has the whole time, or a
-sixth of it on the second server (`--turns-s`).
+A test waits since the revision on which it last passed, counted in commits. Waits within a factor of two count as
+equal. `long_tests.json` holds these revisions and the tests' durations. A run of all long tests writes it
+(`scripts/test --all`), and whoever made that run commits it. CI cannot commit, so rules 2 and 3 prefer the same tests
+until then: first those without a record, then those with the oldest revision. Tests that have waited equally long are
+taken in the order of the seed. Rules 3 and 4 give every test a chance in every run, so that none is left out for ever.
+
+The choice is among the tests that `-m` and `-k` leave.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ from pathlib import Path
 from typing import Final
 
 RECORD: Final = Path(__file__).parents[1] / "long_tests.json"
-BUDGET_S: Final = 1_800.0
-"""Durations of the tests that CI takes, added up. They were measured with three tests at a time on two cores, and so
-take about a third of this."""
+RUN_S: Final = 1_900.0
+"""Durations of the tests of a run, added up. They are measured with three tests at a time on two cores, and so take
+about a third of this."""
 
-_SHORT_S: Final = 1.0
+_SHORT_S: Final = 10.0  # a shorter test is preferred no further
+_FOR_SHORT: Final = 3
+"""The power of its duration with which a fault test is less likely to come first."""
 _UNKNOWN_S: Final = 60.0  # for a test that the record does not have
 _NEVER: Final = 1_000_000  # commits that a test has waited which has never passed, or on an unknown revision
 
@@ -57,7 +61,7 @@ def turn(
     seed: int,
     faults: Collection[str] = (),
     faults_wanted: int = 0,
-    budget_s: float = BUDGET_S,
+    budget_s: float = RUN_S,
 ) -> set[str]:
     """Return the tests that a run takes of these node ids, by the four rules above.
 
@@ -65,10 +69,12 @@ def turn(
     `faults`: those of the names that are fault tests, of which at least `faults_wanted` are taken.
     """
     chance = random.Random(seed)
-    drawn = {name: chance.expovariate(1 / max(_duration_s(name, passed), _SHORT_S)) for name in sorted(names)}
-    by_seed = sorted(drawn, key=drawn.__getitem__)
-    by_wait = sorted(by_seed, key=lambda name: -waited.get(name, _NEVER))
-    taken = set([name for name in by_wait if name in faults][:faults_wanted])
+    by_seed = sorted(names)
+    chance.shuffle(by_seed)
+    by_wait = sorted(by_seed, key=lambda name: -waited.get(name, _NEVER).bit_length())
+    drawn = {name: chance.expovariate(max(_duration_s(name, passed), _SHORT_S) ** -_FOR_SHORT) for name in by_seed}
+    cheap = sorted(drawn, key=drawn.__getitem__)
+    taken = set([name for name in cheap if name in faults][:faults_wanted])
     by_seed_s = budget_s / 10
     left_s = budget_s - by_seed_s - sum(_duration_s(name, passed) for name in taken)
     firsts: dict[str, str] = {}
@@ -123,9 +129,10 @@ def plain_name(name: str) -> str:
 def clean_revision() -> str:
     """Return the commit of the work tree; nothing if it has changes, or if git fails.
 
-    A change of the record does not count: one run may write it, and the next one adds to it.
+    A change of the records does not count: one run may write them, and the next one adds to them.
     """
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", f":(exclude){RECORD.name}")
+    others = [f":(exclude){name}" for name in (RECORD.name, "durations.json")]
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", *others)
     return (_git("rev-parse", "HEAD") or "") if changes == "" else ""
 
 

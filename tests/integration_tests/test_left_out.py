@@ -70,7 +70,7 @@ def test_the_list_is_grouped() -> None:
         Run("native", 1, ["a.py::test_two[x]"], {"b.py::test_long": LONG, "b.py::test_image": IMAGE}, {}),
         Run("docker", 1, ["a.py::test_one"], {"a.py::test_two[x]": FAULT}, {"c.py::test_it": "no browser"}),
     ]
-    native = "EOS_MATRIX_SEED=all scripts/test --no-lint --integration --kind native"
+    native = "scripts/test --all --no-lint --integration --kind native"
     lines = [*listing(runs, [Check("audit", "no network", "scripts/audit")])]
     assert lines[:10] == [
         "fault tests on docker services: 1 left out. To run them: " + native.replace("native", "docker"),

@@ -17,7 +17,7 @@ from tests.mutants.catalogue import ALL
 from tests.mutants.mutant import Mutant
 from tests.mutants.trial import Verdict, Workshop, workshop
 
-_SAMPLE: Final = 12
+_SAMPLE: Final = 6
 
 
 def _sample() -> list[Mutant]:

@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from integration_tests.harness.rotation import SEED
 from tests.mutants import warm
 from tests.mutants.mutant import PROJECT, Mutant
 
@@ -141,6 +142,7 @@ def _files() -> list[str]:
 def _started(folder: Path) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if not _LEFT_OUT.match(name)}
     environment["PYTHONPATH"] = str(folder)
+    environment[SEED] = "all"  # Hypothesis tries all examples
     return subprocess.Popen(
         [sys.executable, "-P", warm.__file__],
         cwd=folder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
@@ -106,6 +107,7 @@ class Histories(RuleBasedStateMachine):
         check(world, CONFIG)
 
 
+@pytest.mark.search(20)
 def test_random_longer_histories() -> None:
     run_state_machine_as_test(
         Histories,

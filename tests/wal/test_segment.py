@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.object_store import Bucket
+from tests.searches import examples
 from wal.errors import SegmentDamagedError, SegmentError, SegmentFormatError, SegmentMissingError, StorageError
 from wal.local import LocalStorage
 from wal.object import ObjectStorage
@@ -117,13 +118,13 @@ def test_the_layout_of_another_version_is_refused_as_that_and_not_as_damage(plac
 UNCHANGED = [HealthCheck.function_scoped_fixture]
 
 
-@settings(suppress_health_check=UNCHANGED, max_examples=200)
+@settings(suppress_health_check=UNCHANGED, max_examples=examples(200))
 @given(data=st.data())
 def test_any_damage_is_found_before_the_first_row(folder: Place, data: st.DataObject) -> None:
     check_damage(folder, data)
 
 
-@settings(suppress_health_check=UNCHANGED, max_examples=25)  # of some requests each
+@settings(suppress_health_check=UNCHANGED, max_examples=examples(25))  # of some requests each
 @given(data=st.data())
 def test_any_damage_in_a_bucket_is_found_before_the_first_row(in_bucket: Place, data: st.DataObject) -> None:
     check_damage(in_bucket, data)

@@ -22,6 +22,7 @@ from connectors.formats.plain import StringFormat
 from tests.connectors.formats.test_json import SCHEMA, values
 from tests.halving import halved, rows_of
 from tests.mixed_records import DDL, MIXTURES, mixed
+from tests.searches import examples
 
 _FORMAT: Final = JsonFormat(parse_ddl(DDL))
 _GOLDEN: Final = json.loads((Path(__file__).parents[2] / "golden" / "mixed_records.json").read_text())
@@ -55,13 +56,13 @@ def _assert_as_halved(records: list[bytes | None], schema: pa.Schema) -> None:
     assert repr(found) == repr(halved(column, schema))  # NaN is in no row, and -0.0 is another text than 0.0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([0.02, 0.2, 0.5, 1.0]))
 def test_random_mixtures_are_decoded_as_by_halving(seed: int, size: int, share: float) -> None:
     _assert_as_halved(mixed(seed, size, share), _FORMAT.schema)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(values, max_size=6))
 @example([b'{"m":"1e9999999999999999999"}', b'{"m":1e-99999999999999999999}', b'{"m":"0e99"}', b'{"m":0e5}'])
 @example([b'{"x":%s}' % (b"9" * 309), b'{"zz":%s}' % (b"9" * 309), b'{"i":%s}' % (b"9" * 5000)])
@@ -84,7 +85,7 @@ def test_any_values_are_decoded_as_by_halving(records: list[bytes | None]) -> No
     _assert_as_halved(records, SCHEMA)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(values)
 def test_the_judge_calls_nothing_bad_that_the_parser_takes(record: bytes | None) -> None:
     try:

@@ -17,6 +17,7 @@ from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from eos.errors import SpecError
 from tests.json_oracle import BAD, expected
+from tests.searches import examples
 
 SCHEMA = parse_ddl(
     "i BIGINT, t TINYINT, s STRING, ok BOOLEAN, f FLOAT, x DOUBLE, m DECIMAL(10,2), w DECIMAL(38,20), ts TIMESTAMP, "
@@ -109,7 +110,7 @@ documents = (
 values = st.one_of(documents, documents, braced, hostile, st.binary(max_size=12), st.none())
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(st.lists(values, max_size=12))
 @example([b'{"i":1', b'}{"i":2}'])
 @example([b'{"i":1}{"i":2}', b'{"i":3'])
@@ -125,7 +126,7 @@ def test_each_value_decodes_as_it_would_alone(batch: list[bytes | None]) -> None
     assert_as_oracle(batch)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 38), st.integers(0, 38), st.decimals(allow_nan=False)), min_size=1, max_size=5)
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -94,8 +95,11 @@ def test_one_without_the_certificate_hears_nothing(way: Way, names: str, tmp_pat
     ):
         token = {"mechanism": "OAUTHBEARER", "token_url": provider.url, "token_ca": str(provider.ca)}
         token |= {"client_id": "orders", "client_secret": CLIENT_SECRET}
-        for sasl in (token, {**SCRAM, "mechanism": "PLAIN"}, SCRAM):
-            refused(way, address, {"tls": {"ca": str(known.ca)}, "sasl": sasl}, heard)
+        logins = [
+            {"tls": {"ca": str(known.ca)}, "sasl": sasl} for sasl in (token, {**SCRAM, "mechanism": "PLAIN"}, SCRAM)
+        ]
+        with ThreadPoolExecutor(len(logins)) as threads:  # each waits out its patience
+            list(threads.map(lambda security: refused(way, address, security, heard), logins))
         assert provider.requests, "there was a token that could have been told"
     assert heard.bytes == b""
 

@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
+from tests.searches import examples
 
 SEED: dict[str, Any] = {
     "version": 1,
@@ -119,7 +120,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("fuzz") / "spec.yaml"
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(spec=mutated())
 def test_a_mutated_spec_loads_or_is_refused(path: Path, spec: dict[str, Any]) -> None:
     buffer = io.StringIO()
@@ -129,7 +132,7 @@ def test_a_mutated_spec_loads_or_is_refused(path: Path, spec: dict[str, Any]) ->
     attempt(path)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     content=st.binary(max_size=80)
     | st.text(alphabet="ab:-[]{}&*!|>'\"%@`#,?<\n \t\r\0\\~.0", max_size=60).map(str.encode)
@@ -140,7 +143,7 @@ def test_bytes_that_are_no_spec_are_refused(path: Path, content: bytes) -> None:
         load_spec(path, {})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(where=st.integers(0, 1000), piece=st.text(alphabet="ab:-[]{}&*!|>'\"%@$,?\n \t\\", max_size=4))
 def test_a_damaged_file_loads_or_is_refused(path: Path, where: int, piece: str) -> None:
     buffer = io.StringIO()
