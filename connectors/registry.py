@@ -41,9 +41,13 @@ def build_source(entry: SourceEntry) -> Source:
 def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
     """Build the sink of an entry of `sinks`. Opens nothing. Called once a start, on the driver."""
     letters = spec.dead_letter if spec.refuses_into_letters(entry) else None
-    below = letters.build(spec.context) if letters is not None else None
+    below = _built(spec, letters, None) if letters is not None else None
+    return _built(spec, entry, below)
+
+
+def _built(spec: Spec, entry: SinkEntry, letters: Sink | None) -> Sink:
     with foreign(f"sink {entry.name}: `build` of {_class(entry)}", SpecError, _CORRECT):
-        built = entry.build(spec.context, below)
+        built = entry.build(spec.context, letters)
     return _checked(built, entry, "sink", "committer")
 
 

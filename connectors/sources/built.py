@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
 
@@ -18,6 +18,9 @@ from twophase.positions import Position, Positions, check_position, check_positi
 from twophase.values import OffsetRange, StartingPoint
 
 _CORRECT = "correct the source: docs/plugins.md lists the results and errors of its calls"
+_END: Final = object()
+"""The end of the batches. None would be a batch: a source that yields it stops the pipeline."""
+
 _REMEDY = "restore the input as it was; or begin anew with what there is now by `eos reset --to earliest`"
 
 
@@ -132,11 +135,11 @@ class BuiltSource:
 
     def _batches(self, each: OffsetRange) -> Iterator[object]:
         with self._calling("read", each.split):
-            batches = iter(self.source.read(each.split, each.start, each.end))
+            batches: Iterator[object] = iter(self.source.read(each.split, each.start, each.end))
         while True:
             with self._calling("read", each.split):
-                batch = next(batches, None)
-            if batch is None:
+                batch = next(batches, _END)
+            if batch is _END:
                 return
             yield batch
 

@@ -275,14 +275,16 @@ def check_head(name: str, url: str) -> Sequence[Finding]:
 
 
 def require_head(url: str) -> None:
-    """Refuse a database that may lose a decision which it has acknowledged (R6). Raises SpecError. `url`: a secret.
+    """Refuse a database that may lose a decision which it has acknowledged (R6). `url`: a secret.
 
-    Returns where the database does not answer: the start then waits for it, as `restart` says.
+    Raises SpecError; HeadError where the database does not answer. A start never claims a head that was not checked.
     """
     try:
         wrong = [each for each in kind_of(url).head_requirements(url) if each.fatal and not each.ok]
-    except StatementError:
-        return
+    except StatementError as error:
+        meaning = error.connector_error("checkpoint.head: cannot check the settings of the database")
+        kind = HeadAccessError if isinstance(meaning, TargetError) else HeadError
+        raise kind(meaning.message, remedy=meaning.remedy) from None
     if wrong:
         message = "checkpoint.head: the database does not give what exactly-once rests on:\n  - "
         message += "\n  - ".join(f"{each.check}: {each.detail}" for each in wrong)

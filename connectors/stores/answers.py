@@ -2,6 +2,9 @@
 
 Each function calls the store, and raises TargetError for an answer of another kind. The call may have changed the store
 by then. The next start reads the token, so nothing is lost or written twice.
+
+An error of the store itself is raised as `failure`. In a task it is PrepareError: the checkpoint is aborted, and the
+restart strategy decides (R8).
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from typing import Final, TypeVar
 
 from connectors.api.contracts import Finding
 from connectors.foreign import foreign
-from eos.errors import TargetError
+from eos.errors import ConnectorError, TargetError
 
 _READS: Final = "the call that reads the token"
 _REPLACES: Final = "the call that replaces the token"
@@ -21,17 +24,21 @@ _REMEDY: Final = "correct the store: docs/plugins.md lists the results and error
 T = TypeVar("T")
 
 
-def answered_text(sink: str, call: Callable[[str], str], slot: str) -> str:
+def answered_text(
+    sink: str, call: Callable[[str], str], slot: str, *, failure: type[ConnectorError] = TargetError
+) -> str:
     """Return the token of a slot. A token is a text: None would be taken for a slot that has none."""
-    found: object = _call(sink, lambda: call(slot), _READS)
+    found: object = _call(sink, lambda: call(slot), _READS, failure)
     if not isinstance(found, str):
         raise _wrong(sink, _READS, found, "a text")
     return found
 
 
-def answered_flag(sink: str, call: Callable[..., bool], *arguments: object) -> bool:
+def answered_flag(
+    sink: str, call: Callable[..., bool], *arguments: object, failure: type[ConnectorError] = TargetError
+) -> bool:
     """Return whether a call has replaced the token. Any other true value would count rows that are not there."""
-    found: object = _call(sink, lambda: call(*arguments), _REPLACES)
+    found: object = _call(sink, lambda: call(*arguments), _REPLACES, failure)
     if not isinstance(found, bool):
         raise _wrong(sink, _REPLACES, found, "True or False")
     return found
@@ -61,13 +68,13 @@ def answered_findings(sink: str, call: Callable[[], Iterable[Finding]]) -> Seque
     return findings
 
 
-def done(sink: str, call: Callable[[], None], what: str) -> None:
+def done(sink: str, call: Callable[[], None], what: str, *, failure: type[ConnectorError] = TargetError) -> None:
     """Carry out a call of the store that has no answer. `what`: for the message."""
-    _call(sink, call, what)
+    _call(sink, call, what, failure)
 
 
-def _call(sink: str, call: Callable[[], T], what: str) -> T:
-    with foreign(f"sink {sink}: {what} of the store", TargetError, _REMEDY):
+def _call(sink: str, call: Callable[[], T], what: str, failure: type[ConnectorError] = TargetError) -> T:
+    with foreign(f"sink {sink}: {what} of the store", failure, _REMEDY):
         return call()
 
 

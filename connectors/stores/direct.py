@@ -12,7 +12,7 @@ from connectors.stores.answers import answered_flag, answered_text, done
 from connectors.stores.base import RowForm
 from connectors.stores.contracts import PreparingStore, TokenStore
 from connectors.stores.token import direct_slot, transaction_name
-from eos.errors import SinkUnavailableError
+from eos.errors import PrepareError, SinkUnavailableError
 from twophase.ids import TransactionId
 
 _ATTEMPTS: Final = 20
@@ -43,17 +43,19 @@ def land_in_token_store(sink: str, store: TokenStore, transaction: TransactionId
     The token only serializes attempts of one task; no decision reads it.
     """
     slot = direct_slot(transaction)
-    return any(
-        answered_flag(sink, store.apply, slot, answered_text(sink, store.applied, slot), str(transaction), rows())
-        for _ in range(_ATTEMPTS)
-    )
+    for _ in range(_ATTEMPTS):
+        expected = answered_text(sink, store.applied, slot, failure=PrepareError)
+        if answered_flag(sink, store.apply, slot, expected, str(transaction), rows(), failure=PrepareError):
+            return True
+    return False
 
 
 def land_in_preparing_store(sink: str, store: PreparingStore, transaction: TransactionId, rows: Rows) -> bool:
     """Prepare rows and commit them at once. See `land_in_token_store`. A start aborts what a crash leaves behind."""
     slot, name = direct_slot(transaction), transaction_name(transaction)
-    done(sink, lambda: store.prepare(name, rows()), "`prepare`")
-    return any(
-        answered_flag(sink, store.commit, slot, answered_text(sink, store.witness, slot), str(transaction), [name])
-        for _ in range(_ATTEMPTS)
-    )
+    done(sink, lambda: store.prepare(name, rows()), "`prepare`", failure=PrepareError)
+    for _ in range(_ATTEMPTS):
+        expected = answered_text(sink, store.witness, slot, failure=PrepareError)
+        if answered_flag(sink, store.commit, slot, expected, str(transaction), [name], failure=PrepareError):
+            return True
+    return False

@@ -25,7 +25,7 @@ from connectors.stores.direct import StoreDirectWriter, land_in_preparing_store
 from connectors.stores.slot import Slot, number_of, seen
 from connectors.stores.stream import RowStream
 from connectors.stores.token import transaction_name, transaction_of
-from eos.errors import BadRowError, IdentityError, TargetError
+from eos.errors import BadRowError, IdentityError, PrepareError, TargetError
 from twophase import faults
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Prepared
@@ -111,7 +111,7 @@ class PreparingWriter:
         return Committable(self._transaction, rows=self._rows, bytes=self._bytes, data=data)
 
     def _prepare(self, batches: Iterator[pa.RecordBatch]) -> None:
-        done(self._sink, lambda: self._store.prepare(self._name, batches), "`prepare`")
+        done(self._sink, lambda: self._store.prepare(self._name, batches), "`prepare`", failure=PrepareError)
 
     def abort(self) -> None:
         if self._stream is not None:

@@ -38,10 +38,10 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
-from spark_jobs.run.recovery import recover, run_of
+from spark_jobs.run.recovery import recover
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed
+from twophase.messages import Acknowledged, Failed, HeadSnapshot
 from twophase.ownership import Held
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         log = JobSparkLog(self._folder)
         with masked(spec):
             seen = read_seen(spec)
-            if not self._run or run_of(seen) != self._run or log.state("").newest_planned != number:
+            if not self._run or _run_of(seen) != self._run or log.state("").newest_planned != number:
                 return  # whoever came after has rolled it back
             session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
             with open_driver(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
@@ -238,3 +238,8 @@ class DoneBatch:
 
     def discard(self, digest_methods: Sequence[int]) -> None:
         """Return None: the format has no state."""
+
+
+def _run_of(seen: HeadSnapshot | None) -> str:
+    """Return the run that changed head last, as the first part of its sessions; empty if no run has."""
+    return seen.head.nonces[-1].partition(".")[0] if seen is not None and seen.head.nonces else ""

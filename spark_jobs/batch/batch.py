@@ -92,21 +92,21 @@ class SparkBatch:
                 if (surplus := self._left_out(acknowledged)) is not None:
                     return Failed(surplus)
                 prepared = committables(acknowledged)
-                on_bad_records = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
+                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
                 self._cancelled = ""
             return failed
-        if isinstance(on_bad_records, ConnectorError):
-            return Failed(on_bad_records)
+        if isinstance(put_aside, ConnectorError):
+            return Failed(put_aside)
         if any(each.refused for each in prepared):
             tries.refused()
-        letters = committables(on_bad_records)
+        letters = committables(put_aside)
         names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
         self.acknowledgements = (
             *measured(names, acknowledged, prepared),
-            *measured(names, on_bad_records, letters),
+            *measured(names, put_aside, letters),
         )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
@@ -138,10 +138,10 @@ class SparkBatch:
                 written = committables(found)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
-                    on_bad_records = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
-                    if isinstance(on_bad_records, ConnectorError):
-                        return Failed(on_bad_records)
-                    written += committables(on_bad_records)
+                    put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
+                    if isinstance(put_aside, ConnectorError):
+                        return Failed(put_aside)
+                    written += committables(put_aside)
                 elif letters is not None:
                     now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id)
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)

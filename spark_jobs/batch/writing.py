@@ -188,7 +188,7 @@ def _written(
         yield given
     except BaseException:
         for writer in writers:
-            with suppress(Exception):  # the first error tells more; the other writers still have to abort
+            with suppress(Exception, SystemExit):  # the first error tells more; the other writers still have to abort
                 writer.abort()
         raise
 

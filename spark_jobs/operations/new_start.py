@@ -80,7 +80,7 @@ def resolve(spec: Spec, wanted: Wanted, head: HeadValue | None) -> tuple[dict[st
         else:
             named |= wanted.keys() & first.positions.keys()
             if isinstance(source, BuiltSource):  # a listing may lack a split: it would begin at its first record later
-                source.horizon(StartingPoint(known))
+                source.horizon(StartingPoint({split: at for split, at in known.items() if split not in wanted}))
             positions = _chosen(source, wanted, first, known)
         begins[entry.name] = StartingPoint(positions, first.identities)
         splits += _effects(entry.name, positions, first.positions, last, known, head)

@@ -115,7 +115,7 @@ class KnownSinks:
         except OSError as error:
             raise HeadError(f"{path} cannot be written: {error.strerror}") from error
 
-    def dry_run(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
+    def announce_slots(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
         """Before a command that follows this head gives the sink one of these numbers of slots: from here on it may
         have them. A start without the sink waits then, until one with the sink has found out. Raises HeadError."""
         with suppress(HeadFormatError):  # damaged: each start needs the sink already

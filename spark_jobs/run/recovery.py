@@ -1,7 +1,7 @@
 """Recovery at a start, from its first step to its last. A spec, `foreachBatch` and `format("eos")` all start here.
 
-1. Open the driver: head, and a committer for each sink. Nothing is connected yet.
-2. Require a head that keeps decisions (H21); with `format("eos")` in the first batch of a run only.
+1. Require a head that keeps decisions (H21).
+2. Open the driver: head, and a committer for each sink.
 3. Report the last completed checkpoint: a driver that was killed reported it to nobody.
 4. Start the driver (R1-R3, `twophase/startup.py`): inspect the stores, verify that they agree, claim head and sinks,
    commit what is decided, fence older drivers, abort the rest.
@@ -28,7 +28,6 @@ from spark_jobs.run.starting_points import commit_back, starting_points
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.messages import HeadSnapshot
-from twophase.status import read_seen
 from twophase.values import StartingPoint
 
 
@@ -65,6 +64,7 @@ def recover(
 
     Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError, SourceError, SpecError.
     """
+    require_head(spec)
     known = KnownSinks(spec.checkpoint.location).incarnations(sinks) if limits else NOTHING_KNOWN
     told = listener or Listener()
     with open_driver(
@@ -79,8 +79,6 @@ def recover(
         watcher=told.on_driver_event,
         known=known,
     ) as driver:
-        if listener is not None or not _is_started(driver, session):
-            require_head(spec)
         if listener is not None:
             report_last_checkpoint(driver, listener)
         driver.start()
@@ -89,14 +87,3 @@ def recover(
             mend(driver, log, told)
         began = starting_points(driver, sources, log) if sources else {}
         yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.location))
-
-
-def run_of(seen: HeadSnapshot | None) -> str:
-    """Return the run that changed head last, as the first part of its sessions; empty if no run has."""
-    return seen.head.nonces[-1].partition(".")[0] if seen is not None and seen.head.nonces else ""
-
-
-def _is_started(driver: Driver, session: str) -> bool:
-    """Whether the run of this session changed head last. An earlier batch of it has then required a head (R6)."""
-    run = session.partition(".")[0]
-    return bool(run) and run_of(read_seen(driver.head)) == run

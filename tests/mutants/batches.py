@@ -162,8 +162,8 @@ MUTANTS: Final = (
         name="of several writers only the first is aborted",
         rule="R5",
         path="spark_jobs/batch/writing.py",
-        before="        for writer in writers:\n            with suppress(Exception):",
-        after="        for writer in writers[:1]:\n            with suppress(Exception):",
+        before="        for writer in writers:\n            with suppress(Exception, SystemExit):",
+        after="        for writer in writers[:1]:\n            with suppress(Exception, SystemExit):",
         caught_by=("tests/spark_jobs/batch/test_writing.py::test_r5_an_error_of_the_rows_leaves_nothing_in_any_sink",),
     ),
     Mutant(
@@ -178,7 +178,7 @@ MUTANTS: Final = (
         name="a writer whose abort fails keeps the others from aborting",
         rule="R5",
         path="spark_jobs/batch/writing.py",
-        before="            with suppress(Exception):  # the first",
+        before="            with suppress(Exception, SystemExit):  # the first",
         after="            with suppress(OSError):  # the first",
         caught_by=(
             "tests/spark_jobs/batch/test_writing.py::test_r5_a_writer_that_ends_the_process_leaves_nothing_in_any_sink",

@@ -115,6 +115,15 @@ def version_of(meta: Any) -> str:
     return str(meta["e_tag"] or meta["last_modified"].isoformat())
 
 
+def is_version(meta: Any, version: str) -> bool:
+    """Return whether a file has the content that was listed. Azure puts quotes around the ETag of a GET only."""
+    return _bare(version_of(meta)) == _bare(version)
+
+
+def _bare(version: str) -> str:
+    return version.removeprefix("W/").strip('"')
+
+
 def _check_links(root: Path, names: Sequence[str], links: Links) -> None:
     real = Path(realpath(root))
 

@@ -21,7 +21,7 @@ from obstore.store import LocalStore
 from eos import Finding
 from eos.errors import BadRecordError, ConnectorError, OffsetOutOfRangeError, SourceError
 from eos.plugin import Position, SplitSource
-from eos_files_source.listing import File, Links, Listing, list_files, open_store, version_of
+from eos_files_source.listing import File, Links, Listing, is_version, list_files, open_store
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -216,7 +216,9 @@ class FilesSource(SplitSource):
             raise _changed(file) from error
         except (obstore.exceptions.BaseError, OSError) as error:
             raise SourceError(f"{file.name} cannot be read: {error}") from error
-        if len(content) != high - low or any((m["size"], version_of(m)) != (file.size, file.version) for m in metas):
+        if len(content) != high - low or any(
+            meta["size"] != file.size or not is_version(meta, file.version) for meta in metas
+        ):
             raise _changed(file)
         return content
 

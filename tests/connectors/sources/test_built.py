@@ -92,3 +92,22 @@ def test_a_split_that_vanishes_loses_no_record_silently() -> None:
 def test_a_witness_that_is_no_text_is_refused() -> None:
     with pytest.raises(SourceError, match="source s, split a: the witness is a bytes, not a text"):
         BuiltSource("s", _Small(known_by=b"x")).witnesses([OffsetRange("a", 0, 1)])
+
+
+@dataclass(frozen=True)
+class _Gap(_Small):
+    """Yields something else between two batches."""
+
+    between: Any = None
+
+    def read(self, split: str, start: Position, end: Position) -> Iterator[pa.RecordBatch]:
+        yield from super().read(split, start, end)
+        yield self.between
+        yield from super().read(split, start, end)
+
+
+@pytest.mark.parametrize("between", [None, 0, "row"], ids=ascii)
+def test_a_batch_that_is_none_does_not_end_the_range(between: object) -> None:
+    """The records behind it would be decided and never written, and a replay would miss them, too."""
+    with pytest.raises(SourceError, match=f"source s, split a: `read` yields a {type(between).__name__}"):
+        list(BuiltSource("s", _Gap(between=between)).read([OffsetRange("a", 0, 2)]))

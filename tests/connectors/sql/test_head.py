@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from connectors.sql.head import SqlHead
-from eos.errors import HeadError, HeadFormatError, SpecError
+from connectors.api.contracts import Finding
+from connectors.sql.head import SqlHead, require_head
+from connectors.sql.mysql.errors import ServerError
+from eos.errors import HeadAccessError, HeadError, HeadFormatError, SpecError
 from twophase.head import Versioned
 
 
@@ -96,3 +99,19 @@ def test_where_it_is_without_its_password() -> None:
     text = SqlHead("mysql+pymysql://user:secret@host:3306/db", "orders").describe()
     assert "host:3306/db" in text
     assert "secret" not in text
+
+
+@pytest.mark.parametrize(("number", "waits"), [(1040, True), (2006, True), (1045, False)])
+def test_r6_a_head_that_cannot_be_checked_is_not_claimed(
+    number: int, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next statement may get a connection again: the run would rest on settings that nobody has seen."""
+
+    def fail(_url: str) -> list[Finding]:
+        raise ServerError(number, "no")
+
+    monkeypatch.setattr("connectors.sql.head.kind_of", lambda _url: SimpleNamespace(head_requirements=fail))
+    with pytest.raises(HeadError, match="cannot check the settings of the database") as failed:
+        require_head("mysql+pymysql://u:p@h/d")
+    assert failed.value.retriable is waits
+    assert isinstance(failed.value, HeadAccessError) is not waits

@@ -13,7 +13,7 @@ from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.stores.preparing import PreparingSink
 from connectors.stores.sink import StoreLedger, StoreSink
-from eos.errors import ConnectorError, TargetError
+from eos.errors import PrepareError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -123,9 +123,15 @@ def test_a_listing_that_is_none_is_refused(listed: object) -> None:
 
 
 @pytest.mark.parametrize("direct", [False, True])
-def test_a_store_that_exits_in_a_task_is_an_error_of_the_task(direct: bool) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [SystemExit(0), ConnectionResetError("reset"), OSError(28, "No space left")],
+    ids=lambda e: type(e).__name__,
+)
+def test_an_error_of_a_store_in_a_task_aborts_the_checkpoint(error: BaseException, direct: bool) -> None:
+    """It is run again as the restart strategy says (R8). It must neither end the process nor the pipeline."""
     store = Store()
-    store.answer = _raise(SystemExit(0))
+    store.answer = _raise(error)
     sink = PreparingSink("out", store).open(SCHEMA)
     transaction = TransactionId(Scope(FIRST.incarnation, 1, 0, 1), sink_key("out"), 0, 1)
     batch = pa.record_batch([pa.array([1])], schema=SCHEMA)
@@ -136,5 +142,6 @@ def test_a_store_that_exits_in_a_task_is_an_error_of_the_task(direct: bool) -> N
             writer.write(batch)
         (writer.commit if direct else writer.prepare)()
 
-    with pytest.raises(ConnectorError, match="sink out: `prepare` of the store raised SystemExit: 0"):
+    with pytest.raises(PrepareError, match=f"sink out: `prepare` of the store raised {type(error).__name__}") as failed:
         write()
+    assert failed.value.retriable
