@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -187,7 +187,8 @@ class KafkaTarget:
 
     def sink(self, name: str) -> Sink:
         """See Target."""
-        return KafkaSink(name, self.brokers, Layout(self.topic, key=("n",)), self.log, markers=self.markers)
+        sink = KafkaSink(name, self.brokers, Layout(self.topic, key=("n",)), self.log, markers=self.markers)
+        return replace(sink, transaction_timeout_s=10.0)  # a killed driver leaves one open: the next start waits for it
 
     def rows(self) -> Counter[Row]:
         """See Target."""

@@ -67,7 +67,7 @@ class KafkaLedger:
         self._sink = sink
         self._place = place
         self._names = Names(pipeline, sink_key(sink))
-        self._markers = Markers(place.connection, place.markers)
+        self._markers = Markers(place.connection, place.markers, place.transaction_timeout_s)
         self._open: dict[int, _Slot] = {}
 
     def prepare(self) -> None:

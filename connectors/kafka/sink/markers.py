@@ -73,6 +73,10 @@ class Marker:
         return {"applied": self.applied, "of": self.of, "begun": self.begun, "rows": self.rows}
 
 
+_CLEANUP_S: Final = 20.0
+"""How long after its timeout the brokers may end a transaction: they look every 10 s by default
+(transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
+
 _KNOWN: Final = frozenset({*Claim(Owner("", 0), 0).record(), *Marker(0).record(), "checkpoint_id"})
 """The fields of all kinds of records; `checkpoint_id` is a replay's."""
 
@@ -94,12 +98,14 @@ class Markers:
     offset, and so waits for transactions that are still open there.
     """
 
-    def __init__(self, connection: Connection, topic: str) -> None:
+    def __init__(self, connection: Connection, topic: str, transaction_timeout_s: float = 60.0) -> None:
+        """Connect to nothing. `transaction_timeout_s`: how long the brokers keep an abandoned transaction."""
         # The end of a transaction is no record: only an empty answer tells that it is read, and is not to be held back.
         quick = (*connection.properties, ("fetch.wait.max.ms", "1"))
         self._connection = replace(connection, isolation_level="read_committed", properties=quick)
         self._to_the_end = replace(connection, isolation_level="read_uncommitted")
         self._topic = topic
+        self._patience_s = max(connection.read_timeout_s, transaction_timeout_s + _CLEANUP_S)
         self._lock = threading.Lock()
         self._read: dict[str, int] = {}  # split -> everything below is in `_values`
         self._values: dict[tuple[int, bytes], bytes] = {}  # by partition and key; others may write there as well
@@ -200,7 +206,7 @@ class Markers:
 
         policy = retrying(
             _OpenTransactionError,
-            deadline_s=self._connection.read_timeout_s,
+            deadline_s=self._patience_s,
             wait_s=_PAUSE_S,
             max_wait_s=_LONG_S,
             report=report,
