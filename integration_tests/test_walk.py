@@ -23,4 +23,4 @@ def test_the_documented_steps_run_in_their_order(tmp_path: Path) -> None:
     ran = [name for name in depths if name in documented]
     assert ran == documented
     frames = depths["connectors.log.committer:LogCommitter.commit"] - depths["twophase.driver:Driver.checkpoint"]
-    assert frames <= 14, "frames from the driver to a committer"
+    assert frames <= 15, "frames from the driver to a committer"  # one of them turns odd errors of plugins into ours
