@@ -27,11 +27,9 @@ def foreign(where: str, kind: type[ConnectorError], remedy: str) -> Iterator[Non
         yield
     except EosError:
         raise
-    except KeyboardInterrupt as error:
-        if threading.current_thread() is threading.main_thread():
+    except (Exception, SystemExit, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
-        raise kind(f"{where} raised {described(error)}", remedy=remedy) from error
-    except (Exception, SystemExit) as error:
         raise kind(f"{where} raised {described(error)}", remedy=remedy) from error
 
 

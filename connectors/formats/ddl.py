@@ -172,7 +172,7 @@ def _nearest(name: str) -> str:
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kinds of tokens."""
 
     WORD = "word"
     QUOTED = "quoted name"

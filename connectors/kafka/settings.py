@@ -1,4 +1,4 @@
-"""What the client is configured with: our settings, the user's, those that the user may not set, and TLS."""
+"""Settings of the Kafka client: from eos, from the user, the settings that a user may not set, and TLS."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def check_properties(properties: Mapping[str, object], refused: Mapping[str, str
 
 
 def of_kafka(bootstrap_servers: str, settings: Mapping[str, str]) -> Protection:
-    """Of librdkafka's settings."""
+    """Return the protection that settings of librdkafka give."""
     if not is_encrypted(settings):
         hosts = [server.rpartition(":")[0] or server for server in bootstrap_servers.split(",")]
         return Protection.LOCAL if all(map(is_local, hosts)) else Protection.NONE

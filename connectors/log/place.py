@@ -116,7 +116,7 @@ def late_refusal(constraints: Sequence[str]) -> Finding:
 
 
 def probe(at: ObjectAddress) -> list[Finding]:
-    """Write, write again (which must be refused), read, list and delete an object of a name that nobody else has."""
+    """Write an object of a unique name, see a second write refused, then read, list and delete it."""
     try:
         storage = open_log(at)
     except TargetError as error:

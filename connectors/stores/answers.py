@@ -45,32 +45,29 @@ def answered_flag(
 
 
 def answered_names(sink: str, call: Callable[[str], Iterable[str]], prefix: str) -> Sequence[str]:
-    """Return the names of prepared transactions."""
-    found: object = _call(sink, lambda: call(prefix), "`list`")
-    if isinstance(found, str) or not isinstance(found, Iterable):
-        raise _wrong(sink, "`list`", found, "a sequence of names")
-    names = _call(sink, lambda: list(found), "`list`")
-    for name in names:
-        if not isinstance(name, str):
-            raise _wrong(sink, "`list`", name, "a sequence of names", "an item that is")
-    return names
+    """Return the names of prepared transactions. A text is refused: it would be taken for many names."""
+    return _answered_items(sink, lambda: call(prefix), "`list`", str, "a sequence of names")
 
 
 def answered_findings(sink: str, call: Callable[[], Iterable[Finding]]) -> Sequence[Finding]:
     """Return the findings of `check`."""
-    found: object = _call(sink, call, "`check`")
-    if not isinstance(found, Iterable):
-        raise _wrong(sink, "`check`", found, "a sequence of Finding")
-    findings = _call(sink, lambda: list(found), "`check`")
-    for each in findings:
-        if not isinstance(each, Finding):
-            raise _wrong(sink, "`check`", each, "a sequence of Finding", "an item that is")
-    return findings
+    return _answered_items(sink, call, "`check`", Finding, "a sequence of Finding")
 
 
 def done(sink: str, call: Callable[[], None], what: str, *, failure: type[ConnectorError] = TargetError) -> None:
     """Carry out a call of the store that has no answer. `what`: for the message."""
     _call(sink, call, what, failure)
+
+
+def _answered_items(sink: str, call: Callable[[], Iterable[T]], what: str, kind: type[T], wanted: str) -> Sequence[T]:
+    found: object = _call(sink, call, what)
+    if isinstance(found, str) or not isinstance(found, Iterable):
+        raise _wrong(sink, what, found, wanted)
+    items: Sequence[T] = _call(sink, lambda: list(found), what)
+    for item in items:
+        if not isinstance(item, kind):
+            raise _wrong(sink, what, item, wanted, "an item that is")
+    return items
 
 
 def _call(sink: str, call: Callable[[], T], what: str, failure: type[ConnectorError] = TargetError) -> T:

@@ -43,19 +43,23 @@ def land_in_token_store(sink: str, store: TokenStore, transaction: TransactionId
     The token only serializes attempts of one task; no decision reads it.
     """
     slot = direct_slot(transaction)
-    for _ in range(_ATTEMPTS):
-        expected = answered_text(sink, store.applied, slot, failure=PrepareError)
-        if answered_flag(sink, store.apply, slot, expected, str(transaction), rows(), failure=PrepareError):
-            return True
-    return False
+    return _replace_token(
+        sink, slot, store.applied, lambda expected: store.apply(slot, expected, str(transaction), rows())
+    )
 
 
 def land_in_preparing_store(sink: str, store: PreparingStore, transaction: TransactionId, rows: Rows) -> bool:
     """Prepare rows and commit them at once. See `land_in_token_store`. A start aborts what a crash leaves behind."""
     slot, name = direct_slot(transaction), transaction_name(transaction)
     done(sink, lambda: store.prepare(name, rows()), "`prepare`", failure=PrepareError)
-    for _ in range(_ATTEMPTS):
-        expected = answered_text(sink, store.witness, slot, failure=PrepareError)
-        if answered_flag(sink, store.commit, slot, expected, str(transaction), [name], failure=PrepareError):
-            return True
-    return False
+    return _replace_token(
+        sink, slot, store.witness, lambda expected: store.commit(slot, expected, str(transaction), [name])
+    )
+
+
+def _replace_token(sink: str, slot: str, read: Callable[[str], str], put: Callable[[str], bool]) -> bool:
+    """Replace the token that the slot has; return False if other attempts were always faster."""
+    return any(
+        answered_flag(sink, put, answered_text(sink, read, slot, failure=PrepareError), failure=PrepareError)
+        for _ in range(_ATTEMPTS)
+    )

@@ -33,8 +33,8 @@ MUTANTS: Final = (
         name="an exit in a store ends the process",
         rule=_RULE,
         path="connectors/foreign.py",
-        before="    except (Exception, SystemExit) as error:\n",
-        after="    except Exception as error:\n",
+        before="    except (Exception, SystemExit, KeyboardInterrupt) as error:\n",
+        after="    except (Exception, KeyboardInterrupt) as error:\n",
         caught_by=("tests/connectors/test_foreign.py::test_an_error_of_other_code_becomes_one_of_the_framework",),
     ),
     Mutant(
