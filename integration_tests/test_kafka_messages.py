@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink import ledger
+from connectors.kafka.sink import markers as markers_module
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.markers import Claim, Markers
 from connectors.kafka.sink.place import Place
@@ -185,9 +186,9 @@ def test_no_transaction_is_open_while_a_large_segment_is_fetched(
 
 @pytest.mark.timeout(120)
 def test_an_open_transaction_among_the_markers_is_waited_for_and_said(
-    write: Callable[..., Written], caplog: pytest.LogCaptureFixture
+    write: Callable[..., Written], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another pipeline that was cut off. The brokers end it."""
+    """Of another pipeline that was cut off. The brokers end it, some seconds after its timeout."""
     written = write()
     settings = {"transactional.id": f"other.{written.topic}", "transaction.timeout.ms": 5000}
     other = Producer({"bootstrap.servers": written.brokers, **settings})
@@ -195,9 +196,14 @@ def test_an_open_transaction_among_the_markers_is_waited_for_and_said(
     other.begin_transaction()
     other.produce(written.markers, b"{}", b"other", 0)
     assert other.flush(30) == 0
-    markers = Markers(Connection(written.brokers, "eos-test", read_timeout_s=0.5), written.markers)
+    connection = Connection(written.brokers, "eos-test", read_timeout_s=0.5)
+    patient = Markers(connection, written.markers, transaction_timeout_s=5)
+    monkeypatch.setattr(markers_module, "_CLEANUP_S", 0)
+    hasty = Markers(connection, written.markers, transaction_timeout_s=0.5)
     with pytest.raises(SinkUnavailableError, match="a transaction is open there from offset 0"):
-        markers.claim("mine")
+        hasty.claim("mine")
+    caplog.clear()
+    assert patient.claim("mine") is None
     assert len(written(partial(Layout, written.topic), {"k": [1, 2]})) == 2
     assert caplog.text.count("waiting until it ends") == 1
 

@@ -11,6 +11,7 @@ import sqlalchemy
 from connectors.sql.head import SqlHead, check_head, require_head
 from connectors.sql.postgres import requirements
 from connectors.sql.postgres.engine import Session
+from eos.errors import HeadError
 from integration_tests.services.postgres_native import Postgres
 from tests.head_store_suite import HeadStoreSuite
 from twophase.head import HeadStore, Versioned
@@ -88,4 +89,6 @@ def test_doctor_says_that_the_server_of_head_is_away(postgres_database: str) -> 
     away = sqlalchemy.make_url(postgres_database).set(port=1).render_as_string(hide_password=False)
     (found,) = check_head("head", away)
     assert (found.check, found.ok, found.fatal) == ("head: reachable", False, True)
-    require_head(away)  # a start waits for it
+    with pytest.raises(HeadError, match="port 1 failed") as refused:
+        require_head(away)
+    assert refused.value.retriable, "a start tries again"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Sequence
 from multiprocessing import get_context
@@ -18,7 +19,7 @@ from connectors.testing.rows import Row, batch, rows
 from connectors.testing.sink_driver import SinkDriver
 from twophase import faults
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.values import Committable
+from twophase.values import CommitOutcome, Committable
 
 STEPS: Final = (
     "claimed",
@@ -90,7 +91,8 @@ def _run(sink: Sink, pipeline: str, named: str, scope: Scope, step: str, decided
     committables = [_prepare(sink, TransactionId(scope, sink_key(named), n, n + 1), r) for n, r in enumerate(_SECOND)]
     decided.send(committables)
     reach("decided")
-    committer.commit(scope.checkpoint_id, committables)
+    while CommitOutcome.RETRY_LATER in committer.commit(scope.checkpoint_id, committables):
+        time.sleep(0.05)  # a transaction may still be attached to the connection that prepared it
     reach("committed")
     committer.count(scope.incarnation, scope.checkpoint_id, committables)
     reach("counted")
