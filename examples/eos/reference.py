@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 WORDS = (
@@ -34,6 +34,30 @@ def expected_rows(produced: Iterable[tuple[str, str]]) -> Counter[str]:
         rows[f"pre:{previous.get(word, 'null')};current:{value.upper()}:::map"] += 1
         previous[word] = value
     return rows
+
+
+def one_chain(values: Iterable[str]) -> list[str]:
+    """Return the rows of `pipeline-flink.yaml` for these values of one partition, in their order."""
+    linked = ["", *values]
+    return [f"pre:{previous};current:{value.upper()}:::map" for previous, value in pairwise(linked)]
+
+
+def broken_links(rows: Sequence[str]) -> list[str]:
+    """Return the faults of one chain, one line each: a row whose `pre` is not the `current` of the row before it.
+
+    Reads only the rows. A lost row, a repeated row and two exchanged rows are faults.
+    """
+    faults: list[str] = []
+    expected = ""
+    for number, row in enumerate(rows, 1):
+        match = _ROW.fullmatch(row)
+        if match is None:
+            faults.append(f"row {number} is not a row of this job: {row!r}")
+            continue
+        if match["previous"].upper() != expected:
+            faults.append(f"row {number} follows {expected!r}, but has the predecessor {match['previous']!r}")
+        expected = match["current"]
+    return faults
 
 
 def broken_chains(rows: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Row
 
 from examples.eos import reference
-from examples.eos.chain import Chain, InjectedFailureError
+from examples.eos.chain import Chain, InjectedFailureError, OneChain
 from examples.eos.verdict import Verdict, judge
 
 RECORDS = list(reference.records(500))
@@ -92,6 +92,32 @@ def test_a_broken_chain_is_seen_without_knowing_what_was_produced(rows: list[str
     assert reference.broken_chains(rows) == [complaint]
 
 
+_ONE_CHAIN = ["pre:;current:A:::map", "pre:a;current:FOX:::map", "pre:fox;current:B:::map", "pre:b;current:C:::map"]
+
+
+def test_one_chain_to_the_letter() -> None:
+    assert reference.one_chain(["a", "fox", "b", "c"]) == _ONE_CHAIN
+    assert reference.broken_links(_ONE_CHAIN) == []
+    assert reference.broken_links([]) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "fault"),
+    [
+        ([1, 2, 3], "row 1 follows '', but has the predecessor 'a'"),
+        ([0, 1, 3], "row 3 follows 'FOX', but has the predecessor 'b'"),
+        ([0, 1, 1, 2, 3], "row 3 follows 'FOX', but has the predecessor 'a'"),
+        ([0, 2, 1, 3], "row 2 follows 'A', but has the predecessor 'fox'"),
+    ],
+)
+def test_a_lost_or_repeated_row_breaks_the_one_chain(order: list[int], fault: str) -> None:
+    assert fault in reference.broken_links([_ONE_CHAIN[each] for each in order])
+
+
+def test_a_row_of_another_job_breaks_the_one_chain() -> None:
+    assert reference.broken_links(["a"]) == ["row 1 is not a row of this job: 'a'"]
+
+
 class _Handle:
     """Spark's handle, as far as the step uses it: the state of one word."""
 
@@ -131,3 +157,16 @@ def test_a_record_with_an_x_makes_the_task_fail_and_no_other_does() -> None:
     with pytest.raises(InjectedFailureError, match="fox-0 contains an x"):
         list(_chain(1.0).handleInputRows(("fox",), iter(_input("fox")), None))
     assert list(_chain(1.0).handleInputRows(("river",), iter(_input("river")), None))
+
+
+def test_one_chain_begins_empty_and_fails_by_a_division() -> None:
+    chain = OneChain(0.0)
+    chain.init(_Handle())  # type: ignore[arg-type]
+    values = [row.value for row in _input("fox")]
+    links = [row.link for row in chain.handleInputRows(("all",), iter(_input("fox")), None)]
+    assert [f"{link}:::map" for link in links] == reference.one_chain(values)
+    failing = OneChain(1.0)
+    failing.init(_Handle())  # type: ignore[arg-type]
+    with pytest.raises(ZeroDivisionError):
+        list(failing.handleInputRows(("all",), iter(_input("fox")), None))
+    assert list(failing.handleInputRows(("all",), iter(_input("river")), None))
