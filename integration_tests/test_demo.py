@@ -95,7 +95,7 @@ def test_every_record_once_and_the_last_line_says_so(demo: _Demo, tmp_path: Path
     assert code == 0, "\n".join(demo.lines)
     verdict = json.loads(demo.lines[-1])
     assert list(verdict) == _KEYS
-    assert verdict["produced"] >= 20_000
+    assert verdict["produced"] >= 10_000
     assert verdict["in_sink"] == verdict["produced"]
     assert (verdict["lost"], verdict["duplicated"], verdict["unexpected"]) == (0, 0, 0)
     assert verdict["restarts"] >= 2
@@ -122,7 +122,7 @@ def test_ctrl_c_ends_everything(demo: _Demo) -> None:
 def test_a_driver_that_cannot_run_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "integration_tests.demo"],
+        [sys.executable, "-m", "eos", "demo"],
         cwd=_PROJECT,
         env={**os.environ, "JAVA_HOME": str(tmp_path)},
         capture_output=True,

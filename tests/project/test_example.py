@@ -9,9 +9,10 @@ from collections.abc import Iterable
 import pytest
 from pyspark.sql import Row
 
-from examples.eos import reference
 from examples.eos.chain import Chain, InjectedFailureError, OneChain
-from examples.eos.verdict import Verdict, judge
+from examples.eos.reference import broken_links, one_chain
+from spark_jobs.demo import reference
+from spark_jobs.demo.verdict import Verdict, judge
 
 RECORDS = list(reference.records(500))
 
@@ -96,9 +97,9 @@ _ONE_CHAIN = ["pre:;current:A:::map", "pre:a;current:FOX:::map", "pre:fox;curren
 
 
 def test_one_chain_to_the_letter() -> None:
-    assert reference.one_chain(["a", "fox", "b", "c"]) == _ONE_CHAIN
-    assert reference.broken_links(_ONE_CHAIN) == []
-    assert reference.broken_links([]) == []
+    assert one_chain(["a", "fox", "b", "c"]) == _ONE_CHAIN
+    assert broken_links(_ONE_CHAIN) == []
+    assert broken_links([]) == []
 
 
 @pytest.mark.parametrize(
@@ -111,11 +112,11 @@ def test_one_chain_to_the_letter() -> None:
     ],
 )
 def test_a_lost_or_repeated_row_breaks_the_one_chain(order: list[int], fault: str) -> None:
-    assert fault in reference.broken_links([_ONE_CHAIN[each] for each in order])
+    assert fault in broken_links([_ONE_CHAIN[each] for each in order])
 
 
 def test_a_row_of_another_job_breaks_the_one_chain() -> None:
-    assert reference.broken_links(["a"]) == ["row 1 is not a row of this job: 'a'"]
+    assert broken_links(["a"]) == ["row 1 is not a row of this job: 'a'"]
 
 
 class _Handle:
@@ -164,7 +165,7 @@ def test_one_chain_begins_empty_and_fails_by_a_division() -> None:
     chain.init(_Handle())  # type: ignore[arg-type]
     values = [row.value for row in _input("fox")]
     links = [row.link for row in chain.handleInputRows(("all",), iter(_input("fox")), None)]
-    assert [f"{link}:::map" for link in links] == reference.one_chain(values)
+    assert [f"{link}:::map" for link in links] == one_chain(values)
     failing = OneChain(1.0)
     failing.init(_Handle())  # type: ignore[arg-type]
     with pytest.raises(ZeroDivisionError):

@@ -1,0 +1,22 @@
+"""`eos demo`: an example with kills, for a machine without Kafka and a database."""
+
+from __future__ import annotations
+
+import typer
+
+from spark_jobs.cli.options import Debug
+
+
+def demo(debug: Debug = False) -> None:
+    """Run an example on this machine, kill it twice with `kill -9`, and count its rows.
+
+    The command needs no services. It starts an embedded Kafka broker, writes to a SQLite file, and produces 10,000
+    records. The job is killed once before and once after the decision of a checkpoint. Its state and its table are in a
+    temporary folder, which is deleted at the end, or kept after a failure. The last line is one JSON object.
+
+    Exit code: 0 if every record is in the table exactly once; 1 otherwise; 130 after Ctrl-C.
+    """
+    from spark_jobs.demo.performance import perform
+    from spark_jobs.demo.place import embedded
+
+    raise typer.Exit(perform(embedded))
