@@ -19,8 +19,8 @@ def chained(words: DataFrame, failure_probability: float = 0.0) -> DataFrame:
     """Return a row `pre:<previous value>;current:<UPPER>` for each record, in the column `link`.
 
     Args:
-        words: records whose key is a word. Each word has a chain of its own, which begins with `pre:null`.
-        failure_probability: the share of records with an "x" that make their task fail. Each attempt draws a new random
+        words: records whose key is a word. Each word has its own chain, which begins with `pre:null`.
+        failure_probability: the share of records with an "x" that fail their task. Each attempt draws a new random
             number, so a retry can succeed.
     """
     return _linked(words, "cast(_key AS string)", Chain(failure_probability))
@@ -79,7 +79,7 @@ class Chain(StatefulProcessor):
         self._previous.update((previous,))
 
     def fail(self, value: str) -> None:
-        """Make the task fail."""
+        """Fail the task."""
         message = f"{value} contains an x"
         raise InjectedFailureError(message)
 

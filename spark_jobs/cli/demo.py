@@ -1,4 +1,4 @@
-"""`eos demo`: an example with kills, for a machine without Kafka and a database."""
+"""`eos demo`: an example with kills on a machine without services."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Kafka broker in a process of its own: librdkafka's mock cluster, which keeps everything in memory.
+"""A Kafka broker in its own process: librdkafka's mock cluster, which keeps everything in memory.
 
 Run as `python -m spark_jobs.demo.broker`. It writes its address to standard output and ends with standard input, so it
 also ends if its parent is killed.
@@ -29,7 +29,7 @@ def main() -> None:
 
 @contextmanager
 def running(log: Path) -> Iterator[str]:
-    """Run a broker for this block, and return its address. An empty address: it did not start, and `log` says why."""
+    """Run a broker for this block, and return its address. An empty address: the broker did not start, see `log`."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "spark_jobs.demo.broker"],

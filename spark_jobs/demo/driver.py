@@ -1,4 +1,4 @@
-"""A driver of the demo: `eos run` as a process of its own, stopped at a fault point and killed."""
+"""A driver of the demo: `eos run` as its own process, stopped at a fault point and killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Driver(Protocol):
 
 
 class EosRun:
-    """`eos run` in a session of its own."""
+    """`eos run` in its own session."""
 
     def __init__(self, spec: Path, log: Path, environment: Mapping[str, str]) -> None:
         self.log = log

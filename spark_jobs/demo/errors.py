@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class DemoError(Exception):
-    """A demo that cannot continue. The message says why, and what to do."""
+    """A demo that cannot continue. The message has the reason and the remedy."""

@@ -25,7 +25,7 @@ Launch = Callable[[Path, Path, Mapping[str, str]], D]
 
 
 class Job(Generic[D]):
-    """The job over its whole life. At the end of its context all of its processes have ended.
+    """The job over several runs. At the end of its context all of its processes have ended.
 
     Args:
         folder: gets a copy of the example, the job's state, and the drivers' logs.
@@ -91,7 +91,7 @@ class Job(Generic[D]):
 
     def _head(self) -> HeadValue:
         found = LocalHead(self._location).read()
-        assert found is not None, f"there is no head at {self._location}"
+        assert found is not None, f"no head at {self._location}"
         return decode_head(found.value)
 
 
@@ -104,7 +104,7 @@ def _copy(folder: Path, place: Place, changes: Sequence[tuple[str, str]]) -> Pat
     shutil.copy(EXAMPLE / "chain.py", folder)
     text = (EXAMPLE / place.spec).read_text()
     for old, new in (("topics: [eos]", f"topics: [{place.topic}]"), *changes):
-        assert old in text, f"{place.spec} does not say {old!r}"
+        assert old in text, f"{place.spec} lacks {old!r}"
         text = text.replace(old, new)
     spec = folder / place.spec
     spec.write_text(text)

@@ -16,11 +16,11 @@ from spark_jobs.demo.errors import DemoError
 NAME: Final = "eos"
 COLUMN: Final = "testcol"
 CREATE: Final = f"CREATE TABLE {NAME} ({COLUMN} VARCHAR(255))"
-"""A table without a key, so that a duplicate row shows."""
+"""A table without a key: a duplicate row shows."""
 
 
 class Table(Protocol):
-    """The table of the job, read with statements of its own."""
+    """The table of the job, read without the code under test."""
 
     def count(self) -> int:
         """Return the number of visible rows."""

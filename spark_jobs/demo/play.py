@@ -46,7 +46,7 @@ class Play:
     job: Job[EosRun]
     feed: Feed
     _began_s: float = field(default_factory=time.monotonic)
-    _shown: tuple[int, int] = (-1, -1)  # delivered and rows, as last told
+    _shown: tuple[int, int] = (-1, -1)  # delivered and rows, as last printed
     _shown_s: float = 0.0
     _moved_s: float = 0.0
 

@@ -18,8 +18,8 @@ _POLL_S: Final = 0.02
 def kill_session(session: int) -> None:
     """Send SIGKILL to every process of a session until none is left: a process may fork while others are killed.
 
-    A process whose parent has ended stays in its session, but is nobody's child. Without /proc, only the process group
-    is killed: Spark's workers, which have a group of their own, end when the JVM closes their standard input.
+    A process stays in its session when its parent ends. Without /proc, only the process group
+    is killed: Spark's workers, which have their own group, end when the JVM closes their standard input.
     """
     if not _PROC.joinpath("self").exists():
         with suppress(ProcessLookupError):
