@@ -13,7 +13,9 @@ _FLUSH_S = 60.0
 
 
 class Feed(threading.Thread):
-    """A thread that produces `count` records. `produced` lists them, and `delivered` counts the records that the broker has.
+    """A thread that produces `count` records. `produced` lists the records so far.
+
+    `delivered` counts the records that the broker has.
 
     An idempotent producer writes the records of one key to one partition, in order and once: the demo measures the
     pipeline, not the producer.
