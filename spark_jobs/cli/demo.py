@@ -15,6 +15,11 @@ def demo(debug: Debug = False) -> None:
     temporary folder, which is deleted at the end, or kept after a failure. The last line is one JSON object.
 
     Exit code: 0 if every record is in the table exactly once; 1 otherwise; 130 after Ctrl-C.
+
+    Examples:
+
+        eos demo
+        eos demo | tail -1
     """
     from spark_jobs.demo.performance import perform
     from spark_jobs.demo.place import embedded
