@@ -13,6 +13,8 @@ import pytest
 from integration_tests.harness.installed import Installed, install
 from integration_tests.harness.pipeline_process import child_environment
 
+_SERVICES = {"KAFKA": "localhost:9092", "DATABASE": "mysql+pymysql://user:password@localhost/shop"}
+
 pytestmark = pytest.mark.any_server
 
 
@@ -34,7 +36,7 @@ def _eos(installed: Installed, folder: Path, *arguments: str, code: int = 0) -> 
     done = subprocess.run(
         [str(installed.eos), *arguments],
         cwd=folder,
-        env=child_environment({"PYTHONPATH": ""}),
+        env=child_environment({"PYTHONPATH": "", **_SERVICES}),
         capture_output=True,
         text=True,
         check=False,
@@ -45,7 +47,7 @@ def _eos(installed: Installed, folder: Path, *arguments: str, code: int = 0) -> 
 
 def test_a_spec_is_written_and_validated(installed: Installed, folder: Path) -> None:
     assert _eos(installed, folder, "--version").startswith("eos 0.")
-    (folder / "orders.yaml").write_text(_eos(installed, folder, "init"))
+    _eos(installed, folder, "init", "orders.yaml")
     assert "exactly-once" in _eos(installed, folder, "validate", "orders.yaml")
 
 

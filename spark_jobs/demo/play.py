@@ -26,7 +26,7 @@ KILLS = (
 _QUICK = (
     ("interval: 2s", "interval: 1s"),
     ("max_records_per_checkpoint: 2000", "max_records_per_checkpoint: 1000"),
-    ("failure_probability: 0.001", "failure_probability: 0.0006"),
+    ("failure_probability: 0.001", "failure_probability: 0.0004"),
 )
 """Changes of the example's spec: as many checkpoints in half of the time, and about one failed task."""
 
