@@ -42,7 +42,7 @@ def test_the_copy_is_a_valid_spec_of_its_topic(place: Place, tmp_path: Path) -> 
 
 
 def test_a_change_that_the_spec_lacks_is_an_error(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="pipeline-sqlite.yaml lacks 'interval: 3s'"):
+    with pytest.raises(AssertionError, match=r"pipeline-sqlite\.yaml lacks 'interval: 3s'"):
         Job(tmp_path, place, _Driver, [("interval: 3s", "interval: 1s")])
 
 
