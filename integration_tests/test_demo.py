@@ -89,6 +89,7 @@ def demo(tmp_path: Path) -> Iterator[_Demo]:
             process.terminate()  # it ends what it started
 
 
+@pytest.mark.in_turns  # test_wheel.py runs the same from the wheel
 @pytest.mark.timeout(_END_S)
 def test_every_record_once_and_the_last_line_says_so(demo: _Demo, tmp_path: Path) -> None:
     code = demo.end()
