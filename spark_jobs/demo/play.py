@@ -32,7 +32,7 @@ _QUICK = (
 
 _POLL_S = 0.1
 _SHOW_S = 3.0
-_STALL_S = 300.0  # without any new row: something hangs
+_STALL_S = 600.0  # without any new row: something hangs
 _STOP_S = 60.0
 _RESTART = re.compile(r"^.* WARNING eos\.runner: (?P<cause>.*); restarting in", re.MULTILINE)
 _ERROR = re.compile(r"^error:.*(?:\n  .*)*", re.MULTILINE)
