@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from examples.eos import reference
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.conftest import TopicFactory
 from integration_tests.demo.job import Job
-from integration_tests.demo.place import Place
+from integration_tests.demo.place import with_table
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
+from spark_jobs.demo import reference
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -31,9 +31,7 @@ def test_a_lost_machine_breaks_no_chain(
     services: Services, database: str, topic: TopicFactory, cluster: Cluster, tmp_path: Path
 ) -> None:
     """Seven partitions on two cores, state on both workers, tasks that fail at random, and one worker is killed."""
-    bootstrap = services.kafka_bootstrap
-    place = Place("test", bootstrap, topic(partitions=_PARTITIONS), "pipeline.yaml", database, database)
-    place.table.create()
+    place = with_table(services, topic(partitions=_PARTITIONS), database)
     words = Words(place)
     conf = {**cluster_conf(cluster), "spark.executorEnv.EOS_FAULT_DIR": str(tmp_path / "faults-1")}
     spark = (_MASTER, f"master: {cluster.master}\n  conf: {json.dumps(conf)}")

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from examples.eos import reference
-from examples.eos.verdict import judge
 from integration_tests.conftest import TopicFactory
 from integration_tests.demo.job import Job
-from integration_tests.demo.place import Place
+from integration_tests.demo.place import with_table
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.words import ROUND, Words, await_rows
 from integration_tests.services import Services
+from spark_jobs.demo import reference
+from spark_jobs.demo.place import Place
+from spark_jobs.demo.verdict import judge
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -26,9 +27,7 @@ _NO_FAILURES = ("failure_probability: 0.001", "failure_probability: 0")
 
 @pytest.fixture
 def place(services: Services, database: str, topic: TopicFactory) -> Place:
-    found = Place("test", services.kafka_bootstrap, topic(partitions=4), "pipeline.yaml", database, database)
-    found.table.create()
-    return found
+    return with_table(services, topic(partitions=4), database)
 
 
 def _run_until_a_task_has_failed(driver: PipelineProcess, place: Place, words: Words) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from integration_tests.demo.broker import running
 from integration_tests.harness.pipeline_process import child_environment
+from spark_jobs.demo.broker import running
 
 pytestmark = pytest.mark.any_server
 

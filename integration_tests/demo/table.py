@@ -1,36 +1,35 @@
-"""The table that the job writes, looked at from outside, with statements of its own."""
+"""The table of the demo on a server."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
 
-import sqlalchemy
-
-NAME = "eos"
-COLUMN = "testcol"
+from integration_tests.harness.oracle import SinkTable
+from spark_jobs.demo.place import COLUMN, CREATE, NAME
 
 
-class Table:
-    """On purpose without a key: a duplicate would show."""
+class ServerTable:
+    """A table of MySQL or MariaDB, read with statements of its own."""
 
     def __init__(self, url: str) -> None:
-        self._engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
+        self._server = SinkTable(url, NAME)
 
-    def create(self) -> None:
-        """Create it, empty."""
-        with self._engine.begin() as connection:
-            connection.exec_driver_sql(f"CREATE TABLE {NAME} ({COLUMN} VARCHAR(255))")
+    def create(self, statement: str = CREATE) -> None:
+        """Create the table."""
+        self._server.execute(statement)
 
     def count(self) -> int:
-        """The number of visible rows."""
-        return int(self._select("COUNT(*)")[0][0])
+        """Return the number of visible rows."""
+        return self._server.count()
 
     def rows(self) -> Counter[str]:
-        """All visible rows."""
-        return Counter(row[0] for row in self._select(COLUMN))
+        """Return all visible rows."""
+        return Counter(row[0] for row in self._server.execute(f"SELECT {COLUMN} FROM {NAME}"))
 
-    def _select(self, what: str) -> Sequence[sqlalchemy.Row[Any]]:
-        with self._engine.connect() as connection:
-            return connection.exec_driver_sql(f"SELECT {what} FROM {NAME}").all()
+    def prepared(self, incarnation: str) -> list[str]:
+        """List the prepared transactions of an incarnation of the pipeline."""
+        return self._server.prepared(incarnation)
+
+    def roll_back(self, incarnation: str) -> None:
+        """Roll back the prepared transactions of an incarnation of the pipeline."""
+        self._server.roll_back(incarnation)

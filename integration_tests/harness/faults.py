@@ -13,7 +13,7 @@ class Faults:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
 
     def arm(self, stem: str) -> None:
         """Stop the first process that comes to this point from now on; after `<stem> raise` it fails there instead.

@@ -7,9 +7,9 @@ from itertools import islice
 
 from confluent_kafka import Producer
 
-from examples.eos import reference
-from integration_tests.demo.place import Place
 from integration_tests.harness.pipeline_process import PipelineProcess
+from spark_jobs.demo import reference
+from spark_jobs.demo.place import Place
 
 ROUND = 500
 """Records produced at a time, which one or two checkpoints take: about 80 of them contain an x."""

@@ -12,6 +12,7 @@ from typer.main import get_command
 
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli.dead_letters import dead_letters
+from spark_jobs.cli.demo import demo
 from spark_jobs.cli.doctor import doctor
 from spark_jobs.cli.init import init, schema
 from spark_jobs.cli.installed import connectors
@@ -39,6 +40,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(demo)
 app.command()(init)
 app.command()(schema)
 app.command()(connectors)

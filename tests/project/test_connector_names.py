@@ -18,6 +18,7 @@ OWN: Final = ("connectors/kafka/", "connectors/sql/", "connectors/testing/")
 EXCEPTIONS: Final = {
     "spark_jobs/adapters/kafka_format.py": "the format `eos_kafka` for queries of the user's own",
     "spark_jobs/adapters/formats.py": "registers the format `eos_kafka`",
+    "spark_jobs/demo/": "the example job, from one source into one sink",
     "spark_jobs/observe/history/": "the history's own file is a SQLite database",
     "spark_jobs/operations/deletion.py": "deletes the history's file",
 }

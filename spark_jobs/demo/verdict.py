@@ -1,4 +1,4 @@
-"""The end of the demo: what the table holds against what a run without failures would have written."""
+"""The count at the end of the demo: the rows of the table against the rows of a run without failures."""
 
 from __future__ import annotations
 
@@ -7,35 +7,35 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from examples.eos.reference import broken_chains, expected_rows
+from spark_jobs.demo.reference import broken_chains, expected_rows
 
 _SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Rows by fate, as multisets."""
+    """Numbers of rows by their fate."""
 
     produced: int
     in_sink: int
     lost: int
-    duplicated: int  # surplus copies of rows that belong there
-    unexpected: int  # rows that do not
+    duplicated: int  # surplus copies of expected rows
+    unexpected: int  # rows that no record explains
     restarts: int
-    complaints: tuple[str, ...]  # some of what is wrong, for people
+    complaints: tuple[str, ...]  # the first faults, for people
 
     @property
     def clean(self) -> bool:
-        """Row for row what a run without failures writes."""
+        """Whether the table has exactly the rows of a run without failures."""
         return self.produced > 0 and not self.complaints
 
     def json(self) -> str:
-        """One line for programs."""
+        """Return one line for programs."""
         names = ("produced", "in_sink", "lost", "duplicated", "unexpected", "restarts")
         return json.dumps({name: getattr(self, name) for name in names})
 
     def words(self, kills: int) -> str:
-        """Some lines for people."""
+        """Return some lines for people."""
         if not self.clean:
             return "\n".join(("Verdict: NOT exactly once.", *(f"  {each}" for each in self.complaints)))
         return (
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def judge(produced: Sequence[tuple[str, str]], found: Counter[str], restarts: int, prepared: Sequence[str]) -> Verdict:
-    """Compare. `prepared`: what waits in the database for its end, which must be nothing."""
+    """Compare the rows. `prepared`: prepared transactions in the database; there must be none."""
     expected = expected_rows(produced)
     lost, surplus = expected - found, found - expected
     duplicated = Counter({row: count for row, count in surplus.items() if row in expected})

@@ -1,4 +1,4 @@
-"""The course of events: produce, run, kill, start again, and count."""
+"""The course of the demo: produce, run, kill, restart, and count."""
 
 from __future__ import annotations
 
@@ -6,27 +6,33 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
-from examples.eos.verdict import Verdict, judge
-from integration_tests.demo.errors import DemoError
-from integration_tests.demo.feed import Feed
-from integration_tests.demo.job import Job
-from integration_tests.demo.place import Place
-from integration_tests.harness.pipeline_process import PipelineProcess
+from spark_jobs.demo.driver import EosRun
+from spark_jobs.demo.errors import DemoError
+from spark_jobs.demo.feed import Feed
+from spark_jobs.demo.job import Job, of_eos_run
+from spark_jobs.demo.place import Place
+from spark_jobs.demo.verdict import Verdict, judge
 
-RECORDS = 20_000
+RECORDS = 10_000
 RECORDS_PER_S = 1_000
 KILLS = (
     ("before-decide@2", "at checkpoint 2: its rows are written and prepared, but it is not decided"),
     ("after-decide@5", "at checkpoint 5: it is decided, but none of its rows is visible yet"),
 )
-"""Fault points, and what is so when the driver stands there. There are ten checkpoints at the least."""
+"""Fault points, and the state of the checkpoint there. There are at least ten checkpoints."""
+
+_QUICK = (
+    ("interval: 2s", "interval: 1s"),
+    ("max_records_per_checkpoint: 2000", "max_records_per_checkpoint: 1000"),
+    ("failure_probability: 0.001", "failure_probability: 0.0004"),
+)
+"""Changes of the example's spec: as many checkpoints in half of the time, and about one failed task."""
 
 _POLL_S = 0.1
 _SHOW_S = 3.0
-_STALL_S = 120.0  # without any new row: something hangs
+_STALL_S = 600.0  # without any new row: something hangs
 _STOP_S = 60.0
 _RESTART = re.compile(r"^.* WARNING eos\.runner: (?P<cause>.*); restarting in", re.MULTILINE)
 _ERROR = re.compile(r"^error:.*(?:\n  .*)*", re.MULTILINE)
@@ -37,20 +43,20 @@ class Play:
     """One demo."""
 
     place: Place
-    job: Job
+    job: Job[EosRun]
     feed: Feed
     _began_s: float = field(default_factory=time.monotonic)
-    _shown: tuple[int, int] = (-1, -1)  # delivered and rows, as last told
+    _shown: tuple[int, int] = (-1, -1)  # delivered and rows, as last printed
     _shown_s: float = 0.0
     _moved_s: float = 0.0
 
     def run(self) -> Verdict:
-        """All of it. Raises DemoError where it cannot go on."""
+        """Perform all of it. Raises DemoError if it cannot continue."""
         self.tell(f"producing {RECORDS:,} records to the topic {self.place.topic}, {RECORDS_PER_S:,} a second")
         self.feed.start()
         for fault, situation in KILLS:
             driver = self._start(fault)
-            self._watch(driver, partial(_stands_at, driver, fault))
+            self._watch(driver, lambda fault=fault: self.job.is_stopped(fault))  # type: ignore[misc]
             self.tell(f"kill -9 of the driver and all its processes {situation}")
             driver.kill()
         driver = self._start(None)
@@ -62,17 +68,17 @@ class Play:
         return judge(self.feed.produced, self.place.table.rows(), self.job.starts - 1, self.job.prepared())
 
     def tell(self, line: str) -> None:
-        """A line of progress."""
+        """Print a line of progress."""
         print(f"[{time.monotonic() - self._began_s:4.0f} s] {line}", flush=True)
 
-    def _start(self, fault: str | None) -> PipelineProcess:
+    def _start(self, fault: str | None) -> EosRun:
         driver = self.job.start(fault)
         again = "again " if len(self.job.drivers) > 1 else ""
         self.tell(f"starting the job {again}({driver.log.name})")
         return driver
 
-    def _watch(self, driver: PipelineProcess, reached: Callable[[], bool]) -> None:
-        """Show progress until something is reached. Raises DemoError if the driver ends or nothing moves any more."""
+    def _watch(self, driver: EosRun, reached: Callable[[], bool]) -> None:
+        """Show progress until `reached`. Raises DemoError if the driver ends or the number of rows does not change."""
         failures = 0
         self._moved_s = time.monotonic()
         while not reached():
@@ -82,12 +88,12 @@ class Play:
                 raise DemoError(f"the records could not be produced: {self.feed.failure}")
             causes = _RESTART.findall(driver.output())
             for cause in causes[failures:]:
-                self.tell(f"{cause}: the job goes back to its last checkpoint")
+                self.tell(f"{cause}: the job continues from its last checkpoint")
             failures = len(causes)
             self._show(driver)
             time.sleep(_POLL_S)
 
-    def _show(self, driver: PipelineProcess) -> None:
+    def _show(self, driver: EosRun) -> None:
         now_s = time.monotonic()
         if now_s - self._shown_s < _SHOW_S:
             return
@@ -99,20 +105,16 @@ class Play:
             raise DemoError(f"no new row for {_STALL_S:g} s, with {seen[1]:,} of {RECORDS:,}: see {driver.log}")
         self._shown, self._shown_s = seen, now_s
 
-    def _died(self, driver: PipelineProcess, code: int) -> DemoError:
+    def _died(self, driver: EosRun, code: int) -> DemoError:
         errors = _ERROR.findall(driver.output())
         said = " ".join(errors[-1].split()) if errors else "it gave no reason"
         return DemoError(f"the driver ended with exit code {code}: {said}; see {driver.log}")
 
 
-def _stands_at(driver: PipelineProcess, fault: str) -> bool:
-    return driver.faults.stopped(fault) is not None
-
-
 def play(place: Place, folder: Path) -> Verdict:
-    """Perform the demo at a place. Ends every process that it starts, however it ends itself."""
+    """Perform the demo at a place. All of its processes have ended when it returns or raises."""
     feed = Feed(place.bootstrap, place.topic, RECORDS, RECORDS_PER_S)
-    with Job(folder, place) as job:
+    with of_eos_run(folder, place, _QUICK) as job:
         try:
             return Play(place, job, feed).run()
         finally:

@@ -1,9 +1,9 @@
-"""A Kafka broker for the demo, in a process of its own: librdkafka's mock cluster, which keeps everything in memory.
+"""A Kafka broker in its own process: librdkafka's mock cluster, which keeps everything in memory.
 
-Run as `python -m integration_tests.demo.broker`: writes its address to standard output and lives until standard input
-ends, which it does when whoever started it ends, in whatever way.
+Run as `python -m spark_jobs.demo.broker`. It writes its address to standard output and ends with standard input, so it
+also ends if its parent is killed.
 
-It makes topics by itself, with four partitions, and keeps about 5 MB of each. Good for a demo and no more.
+The broker creates a topic at its first use, with four partitions, and keeps about 5 MB of each. It serves demos only.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ def main() -> None:
 
 @contextmanager
 def running(log: Path) -> Iterator[str]:
-    """Run a broker for this block; gives its address. An empty address: it did not start, and `log` says why."""
+    """Run a broker for this block, and return its address. An empty address: the broker did not start, see `log`."""
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "integration_tests.demo.broker"],
+            [sys.executable, "-P", "-m", "spark_jobs.demo.broker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,

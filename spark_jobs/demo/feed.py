@@ -1,4 +1,4 @@
-"""Produces the words, some each moment, while the job runs."""
+"""The producer of the demo: records at a constant rate, while the job runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import threading
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from examples.eos import reference
+from spark_jobs.demo import reference
 
 _PULSE_S = 0.05
 _FLUSH_S = 60.0
 
 
 class Feed(threading.Thread):
-    """A thread that produces `count` records. `produced` is what was asked for so far, `delivered` what the broker has.
+    """A thread that produces `count` records. `produced` lists the records so far.
 
-    Records of one key go to one partition, in order and without repetition (an idempotent producer): what is measured
-    is the pipeline, not the producer.
+    `delivered` counts the records that the broker has.
+
+    An idempotent producer writes the records of one key to one partition, in order and once: the demo measures the
+    pipeline, not the producer.
     """
 
     def __init__(self, bootstrap: str, topic: str, count: int, records_per_s: float) -> None:
@@ -34,7 +36,7 @@ class Feed(threading.Thread):
 
     @property
     def done(self) -> bool:
-        """Whether the broker has all of them."""
+        """Whether the broker has all records."""
         return self.delivered == len(self._records)
 
     def run(self) -> None:
@@ -50,7 +52,7 @@ class Feed(threading.Thread):
             self.failure = str(error)
 
     def stop(self) -> None:
-        """Produce no more; returns when the thread has ended."""
+        """Stop producing. Return when the thread has ended."""
         self._stopping.set()
         self.join()
 
