@@ -52,7 +52,7 @@ def check_position(value: object, where: str) -> Position:
     if type(value) is list:
         return [check_position(item, where) for item in value]
     message = f"{where}: {value!r} is not a position"
-    raise IdentityError(message, remedy="a position is an int, a str, or a list of positions (docs/plugins.md)")
+    raise IdentityError(message, remedy="a position is an int, a str or a list of them (docs/tutorial/plugins.md)")
 
 
 def distance(start: Position, end: Position) -> int | None:

@@ -190,4 +190,4 @@ def test_examples_and_docs_import_only_public_names() -> None:
 
 def test_the_page_about_plugins_names_no_other_module() -> None:
     """A path of a file, as connectors/sql/server.py, is for readers of the code."""
-    assert _MODULE_PATH.findall((ROOT / "docs" / "plugins.md").read_text()) == []
+    assert _MODULE_PATH.findall((ROOT / "docs" / "tutorial" / "plugins.md").read_text()) == []

@@ -8,7 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _PLUGINS: Final = "connectors/api/plugins.py"
 _TESTS: Final = "tests/connectors/api/test_plugins.py::"
-_RULE: Final = "docs/plugins.md, Errors"
+_RULE: Final = "docs/tutorial/plugins.md, Errors"
 _BROKEN: Final = f"{_TESTS}test_one_that_cannot_be_used_is_one_error_and_breaks_no_other_spec"
 
 MUTANTS: Final = (

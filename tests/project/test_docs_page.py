@@ -1,4 +1,4 @@
-"""What docs/watching.md says of the page, its API and its metrics is what there is."""
+"""What docs/how-to/watching.md says of the page, its API and its metrics is what there is."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from spark_jobs.page.opening import DEFAULT_HOST, DEFAULT_PORT, TOKEN_VARIABLE, 
 from tests.page_history import RUN, SECRET, spec_of
 from tests.page_http import TOKEN, Client
 
-DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "watching.md").read_text()
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "watching.md"
+TEXT = PAGE.read_text()
 
 
 def section(name: str) -> str:
@@ -51,7 +51,7 @@ def test_its_options_are_those_of_the_commands() -> None:
 def test_its_pictures_are_there() -> None:
     images = re.findall(r"!\[[^]]+\]\(([^)]+)\)", TEXT)
     assert len(images) >= 2
-    assert all((DOCS / image).stat().st_size < 200_000 for image in images)
+    assert all((PAGE.parent / image).stat().st_size < 200_000 for image in images)
 
 
 def test_its_paths_are_those_of_the_api(tmp_path: Path) -> None:
