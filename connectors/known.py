@@ -27,7 +27,7 @@ def decode_known(sink: str, place: str, kind: type[T], text: str) -> T:
             raise must_wait(sink, f"what is known is of {document['place']}, the spec names {place}")
         return TypeAdapter(kind).validate_python(document["learned"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise must_wait(sink, "what is known of it cannot be read") from error
+        raise must_wait(sink, "its cached description cannot be read") from error
 
 
 def must_wait(sink: str, why: str) -> SinkUnavailableError:

@@ -97,7 +97,7 @@ def open_requests(spec: Spec) -> Iterator[Channel]:
     """The requests to a pipeline, beside its head. Called by who steers and by who is steered. Raises HeadError."""
     head = open_head(spec)
     try:
-        yield Channel(head.shelf(SHELF))
+        yield Channel(head.blobs(SHELF))
     finally:
         head.close()
 

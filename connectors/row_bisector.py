@@ -17,7 +17,7 @@ from twophase.values import Committable
 class WritesWhole(Protocol):
     """A writer that takes a batch or nothing of it."""
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """Write the batch, or raise BadRowError with none of its rows written."""
 
 
@@ -40,7 +40,7 @@ class RowBisector:
         if batch.num_rows == 0:
             return
         try:
-            writer.write_whole(batch)
+            writer.write_atomic(batch)
         except BadRowError as error:
             if batch.num_rows == 1:
                 self._reject(sink, batch, error, place)

@@ -175,7 +175,7 @@ class TargetError(SinkError):
 class BadRowError(SinkError):
     """The sink refused a row because of its values (type, constraint, length).
 
-    Raised by: `Writer.write`, `write_whole` and `prepare`, in a task. Never raise it for an outage: with `dead_letter`
+    Raised by: `Writer.write`, `write_atomic` and `prepare`, in a task. Never raise it for an outage: with `dead_letter`
     in the spec, the refused row is searched, written there, and left out. Without `dead_letter` the pipeline stops.
     """
 
@@ -254,9 +254,9 @@ class SetBackError(ConnectorError):
 
     Or the driver did, with its memory: its machine was restored from a snapshot (H33).
 
-    Raised by: `Committer.claim`, `permit`, `commit`, `count`, `revoke` and `catch_up`, where the sink has counted fewer
-    checkpoints than `counted` or `known`. A restart compares the sink with head: it commits what is still prepared, or
-    says what is gone.
+    Raised by: `Committer.claim`, `permit`, `commit`, `count`, `revoke` and `fast_forward`, where the sink has counted
+    fewer checkpoints than `counted` or `known`. A restart compares the sink with head: it commits what is
+    still prepared, or says what is gone.
     """
 
     retriable = True

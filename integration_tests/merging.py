@@ -18,7 +18,7 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.life import new_incarnation
+from connectors.testing.sink_driver import new_incarnation
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
 from twophase.values import CommitOutcome, Committable

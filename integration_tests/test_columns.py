@@ -14,8 +14,8 @@ from connectors.api.contracts import Sink
 from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
-from connectors.testing.life import Life
 from connectors.testing.rows import Change, Row
+from connectors.testing.sink_driver import SinkDriver
 from eos.errors import TargetError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 
@@ -50,44 +50,44 @@ class _Postgres(_Renamed, PostgresTarget):
 
 
 @contextmanager
-def _living(kind: type[_Renamed], url: str, folder: Path, variant: str) -> Iterator[Life]:
+def _living(kind: type[_Renamed], url: str, folder: Path, variant: str) -> Iterator[SinkDriver]:
     log = None if variant == "two-phase" else LogPlace(folder / "log", slots=2)
-    life = Life(kind(url, log, keyed=variant == "upsert"))
-    life.start()
-    yield life
-    life.close()
+    driver = SinkDriver(kind(url, log, keyed=variant == "upsert"))
+    driver.start()
+    yield driver
+    driver.close()
 
 
-def _check(life: Life) -> None:
-    life.checkpoint(0, [(1, "one"), (2, "two")], [(3, "three")])
-    assert life.target.rows() == Counter({(1, "one"): 1, (2, "two"): 1, (3, "three"): 1})
-    assert isinstance(life.target, _Renamed)
-    assert life.target.execute(f"SELECT COUNT(DISTINCT {_quoted(life)}) FROM {_TABLE}") == [(3,)]
-    if life.target.keyed:
-        assert life.sink.partition_by == ("n",)
-        life.checkpoint(1, [Change(1, "uno"), Change(3, gone=True)])
-        assert life.target.rows() == Counter({(1, "uno"): 1, (2, "two"): 1})
+def _check(driver: SinkDriver) -> None:
+    driver.checkpoint(0, [(1, "one"), (2, "two")], [(3, "three")])
+    assert driver.target.rows() == Counter({(1, "one"): 1, (2, "two"): 1, (3, "three"): 1})
+    assert isinstance(driver.target, _Renamed)
+    assert driver.target.execute(f"SELECT COUNT(DISTINCT {_quoted(driver)}) FROM {_TABLE}") == [(3,)]
+    if driver.target.keyed:
+        assert driver.sink.partition_by == ("n",)
+        driver.checkpoint(1, [Change(1, "uno"), Change(3, gone=True)])
+        assert driver.target.rows() == Counter({(1, "uno"): 1, (2, "two"): 1})
 
 
-def _quoted(life: Life) -> str:
-    return "`at offset`" if isinstance(life.target, _MySql) else '"at offset"'
+def _quoted(driver: SinkDriver) -> str:
+    return "`at offset`" if isinstance(driver.target, _MySql) else '"at offset"'
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_mysql(database: str, tmp_path: Path, variant: str) -> None:
-    with _living(_MySql, database, tmp_path, variant) as life:
-        _check(life)
+    with _living(_MySql, database, tmp_path, variant) as driver:
+        _check(driver)
 
 
 @pytest.mark.any_server
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_postgres(postgres_database: str, tmp_path: Path, variant: str) -> None:
-    with _living(_Postgres, postgres_database, tmp_path, variant) as life:
-        _check(life)
+    with _living(_Postgres, postgres_database, tmp_path, variant) as driver:
+        _check(driver)
 
 
 def test_a_key_by_its_name_in_the_table_is_a_mistake(database: str, tmp_path: Path) -> None:
     target = _MySql(database, LogPlace(tmp_path / "log"), keyed=True)
     target.execute(f"ALTER TABLE {_TABLE} DROP PRIMARY KEY, ADD UNIQUE (n(9))")
     with pytest.raises(TargetError, match="no unique index is on text and nothing else"):
-        Life(target)
+        SinkDriver(target)

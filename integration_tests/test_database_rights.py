@@ -16,8 +16,8 @@ from connectors.log.place import LogPlace
 from connectors.sql.head import SqlHead
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
-from connectors.testing.life import Life, new_incarnation
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver, new_incarnation
 from connectors.testing.target import schema_for
 from eos.errors import ConnectorError, HeadAccessError, HeadError, TargetError
 from integration_tests.conftest import TopicFactory
@@ -53,25 +53,25 @@ def variant(target: DatabaseTarget, commit: str, folder: Path) -> DatabaseTarget
 
 def live(target: DatabaseTarget, incarnation: str) -> None:
     """All that a driver and its tasks do: start, write, leave something, start again, repair, write directly, end."""
-    life = Life(target, incarnation=incarnation)
-    life.start()
+    driver = SinkDriver(target, incarnation=incarnation)
+    driver.start()
     try:
-        life.checkpoint(0, rows(0, 10), rows(10, 20))
-        life.prepare(life.permit(1), *rows(20, 30))
-        life.start()
-        life.checkpoint(1, rows(20, 30))
-        lost = life.prepare(life.permit(2), *rows(40, 45))
-        life.decided[2] = [lost]
-        life.lose(lost)
-        life.decided[2] = [life.write_again(2, lost, *rows(40, 45))]
-        life.commit(2)
-        scope = life.permit(3)
+        driver.checkpoint(0, rows(0, 10), rows(10, 20))
+        driver.prepare(driver.permit(1), *rows(20, 30))
+        driver.start()
+        driver.checkpoint(1, rows(20, 30))
+        lost = driver.prepare(driver.permit(2), *rows(40, 45))
+        driver.decided[2] = [lost]
+        driver.lose(lost)
+        driver.decided[2] = [driver.rewrite_missing(2, lost, *rows(40, 45))]
+        driver.commit(2)
+        scope = driver.permit(3)
         if not target.keyed:
-            life.write_directly(scope, *rows(30, 35))
-        life.committer.revoke(scope)
-        life.committer.prune(incarnation, 1)
+            driver.write_directly(scope, *rows(30, 35))
+        driver.committer.revoke(scope)
+        driver.committer.prune(incarnation, 1)
     finally:
-        life.close()
+        driver.close()
     assert target.rows() == Counter([*rows(0, 30), *([] if target.keyed else rows(30, 35)), *rows(40, 45)])
 
 
@@ -91,11 +91,11 @@ def keep(tenant: Tenant) -> None:
     assert head.swap(None, b"first")
     assert head.swap(head.read(), b"second")
     head.put_record("a", b"content")
-    assert head.shelf("requests").put("stop", b"now")
-    assert head.shelf("requests").get("stop") == b"now"
+    assert head.blobs("requests").put("stop", b"now")
+    assert head.blobs("requests").get("stop") == b"now"
     assert head.get_record("a") == b"content"
     head.delete_record("a")
-    head.shelf("requests").delete("stop")
+    head.blobs("requests").delete("stop")
     assert head.list_records() == []
     head.close()
 

@@ -152,7 +152,7 @@ def test_an_answer_of_postgres_that_never_came_is_given_up(session: Session, lin
 
 
 def test_postgres_that_cannot_be_asked_is_given_up_later(session: Session, link: Link) -> None:
-    session.driver.aside = replace(cast("ServerSide", session.driver.aside), server_began=datetime.now(UTC))
+    session.driver.watchdog = replace(cast("ServerSide", session.driver.watchdog), server_began=datetime.now(UTC))
     link.stall()
     link.restore()
     assert 4.0 < _gives_up(session, lambda: session.execute("SELECT 1"), "no connection can query") < 4.0 + _QUICK_S

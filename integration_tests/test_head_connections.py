@@ -49,7 +49,7 @@ def test_calls_share_a_connection(head: SqlHead, url: str) -> None:
     for number in range(10):
         assert head.swap(head.read(), b"value %d" % number)
         head.put_record(f"r-{number}.json", b"content")
-        assert head.shelf("requests").names() == []
+        assert head.blobs("requests").names() == []
         seen.add(who(head, url))
     assert len(seen) == 1
 

@@ -20,8 +20,8 @@ from connectors.log.place import LogPlace
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.life import Life
 from connectors.testing.rows import SCHEMA, Row, rows
+from connectors.testing.sink_driver import SinkDriver
 from connectors.testing.target import Target
 from eos.errors import ConnectorError, TargetError
 from integration_tests.conftest import TopicFactory
@@ -110,15 +110,15 @@ _KINDS = [
 
 
 def _live(target: Target, name: str) -> None:
-    life = Life(target, pipeline=name, name=name)
-    life.start()
+    driver = SinkDriver(target, pipeline=name, name=name)
+    driver.start()
     try:
-        life.checkpoint(0, rows(0, 3), rows(3, 5))
-        life.prepare(life.permit(1), *rows(5, 9))
-        life.start()
-        life.checkpoint(1, rows(5, 7))
+        driver.checkpoint(0, rows(0, 3), rows(3, 5))
+        driver.prepare(driver.permit(1), *rows(5, 9))
+        driver.start()
+        driver.checkpoint(1, rows(5, 7))
     finally:
-        life.close()
+        driver.close()
     assert target.rows() == Counter(rows(0, 7))
 
 

@@ -13,8 +13,8 @@ import pytest
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.sink import KafkaSink
 from connectors.log.place import LogPlace
-from connectors.testing.life import ALREADY, COMMITTED, Life
 from connectors.testing.rows import Row, rows
+from connectors.testing.sink_driver import ALREADY, COMMITTED, SinkDriver
 from eos.errors import SinkUnavailableError
 from integration_tests import topics
 from integration_tests.harness.drain import drain
@@ -56,9 +56,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Linked]:
 
 
 @pytest.fixture
-def life(broker: Linked, tmp_path: Path) -> Iterator[Life]:
+def driver(broker: Linked, tmp_path: Path) -> Iterator[SinkDriver]:
     """With one checkpoint that is committed, and another one that is decided."""
-    made = Life(_Target(broker, tmp_path))
+    made = SinkDriver(_Target(broker, tmp_path))
     made.start()
     made.checkpoint(0, rows(0, 3))
     made.decided[1] = [made.prepare(made.permit(1), *rows(3, 6)), made.prepare(made.permit(1), *rows(6, 8), task=1)]
@@ -83,23 +83,23 @@ def _once_reached(call: Callable[[], _Result]) -> _Result:
 
 @pytest.mark.parametrize("arrives", [True, False], ids=["the answer is lost", "the commit is lost"])
 @pytest.mark.parametrize("by", ["this process", "another process", "the next start"])
-def test_a_commit_without_an_answer_is_looked_up(broker: Linked, life: Life, arrives: bool, by: str) -> None:
+def test_a_commit_without_an_answer_is_looked_up(broker: Linked, driver: SinkDriver, arrives: bool, by: str) -> None:
     """The link stays cut until the producer has given up: only the marker can tell then."""
-    before, lost = life.target.rows(), broker.link.lost
+    before, lost = driver.target.rows(), broker.link.lost
     broker.link.lose(arrives=arrives)
     with pytest.raises(SinkUnavailableError):
-        life.committer.commit(1, life.decided[1])
+        driver.committer.commit(1, driver.decided[1])
     assert broker.link.lost == lost + 1
     if not arrives:
-        assert life.target.rows() == before
+        assert driver.target.rows() == before
     broker.link.restore()
     outcome = ALREADY if arrives else COMMITTED
     if by == "the next start":
-        _once_reached(life.start)
-        assert life.commit(1) == [ALREADY, ALREADY]
+        _once_reached(driver.start)
+        assert driver.commit(1) == [ALREADY, ALREADY]
     else:
-        committer = life.committer if by == "this process" else _once_reached(life.another_committer)
-        assert life.commit(1, committer) == [outcome, outcome]
-    assert life.target.rows() - before == Counter(rows(3, 8))
-    life.checkpoint(2, rows(8, 9))
-    assert life.target.rows() - before == Counter(rows(3, 9))
+        committer = driver.committer if by == "this process" else _once_reached(driver.another_committer)
+        assert driver.commit(1, committer) == [outcome, outcome]
+    assert driver.target.rows() - before == Counter(rows(3, 8))
+    driver.checkpoint(2, rows(8, 9))
+    assert driver.target.rows() - before == Counter(rows(3, 9))

@@ -295,7 +295,7 @@ def test_a_share_of_which_a_part_is_written_is_not_written_with_other_rows(
     for segment in files_in(parts.written.folder):
         segment.unlink()
     with pytest.raises(IdentityError, match="has written 4 rows of its share, and the log lacks the rest"):
-        second.lost(0, [parts.prepared])
+        second.missing_committables(0, [parts.prepared])
     second.close()
     assert parts.values == [b"0", b"1", b"2", b"3"]
 

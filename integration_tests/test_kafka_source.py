@@ -216,7 +216,7 @@ def test_records_that_retention_took(
         future.result(10)
     reader = source(name)
     assert reader.starting_point(NOWHERE).positions == {f"{name}/0": 4}
-    assert reader.lost([OffsetRange(f"{name}/0", 2, 6)]) == []
+    assert reader.lost_ranges([OffsetRange(f"{name}/0", 2, 6)]) == []
     with pytest.raises(OffsetOutOfRangeError, match=rf"{name}/0: offset 2 does not exist.*it has \[4, 10\)"):
         offsets_read(reader, name, 2, 6)
     with pytest.raises(OffsetOutOfRangeError, match="offset 20 does not exist"):
@@ -226,7 +226,7 @@ def test_records_that_retention_took(
     assert offsets_read(lenient, name, 2, 6) == [4, 5]
     assert offsets_read(lenient, name, 0, 3) == []
     ranges = [OffsetRange(f"{name}/0", start, end) for start, end in ((2, 6), (0, 3), (4, 6))]
-    assert [(each.start, each.end) for each in lenient.lost(ranges)] == [(2, 4), (0, 3)]
+    assert [(each.start, each.end) for each in lenient.lost_ranges(ranges)] == [(2, 4), (0, 3)]
     with pytest.raises(OffsetOutOfRangeError, match="offset 20 does not exist"):  # that is not retention's work
         offsets_read(lenient, name, 20, 22)
 

@@ -30,7 +30,7 @@ from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.slots import LOG_TABLES
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.testing.life import new_incarnation
+from connectors.testing.sink_driver import new_incarnation
 from eos.errors import SinkUnavailableError, TargetError
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
@@ -210,7 +210,7 @@ def test_any_name_of_a_table_and_its_columns(place: Place, name: str) -> None:
     (finding,) = (each for each in place.sink(name).check(schema) if "will create" in each.detail)
     assert finding.ok
     assert finding.detail.startswith(f"{name} is missing; will create: CREATE TABLE IF NOT EXISTS ")
-    assert place.sink(name).foresee(schema) == (name, "raw")
+    assert place.sink(name).dry_run(schema) == (name, "raw")
     sink = place.sink(name).open(schema)
     place.through(sink, batch)
     assert place.rows(name, name) == [(1, None), (2, b"\xff")]
@@ -219,7 +219,7 @@ def test_any_name_of_a_table_and_its_columns(place: Place, name: str) -> None:
 
 def test_the_statement_that_doctor_shows_makes_the_same_table(place: Place) -> None:
     (finding,) = (each for each in place.sink().check(SCHEMA) if "will create" in each.detail)
-    assert place.sink().foresee(SCHEMA) == tuple(SCHEMA.names)
+    assert place.sink().dry_run(SCHEMA) == tuple(SCHEMA.names)
     with place.engine.begin() as connection:
         assert not sqlalchemy.inspect(connection).has_table("made")
         statement = finding.detail.partition("will create: ")[2]
@@ -319,7 +319,7 @@ def test_columns_that_the_table_lacks_are_added(place: Place) -> None:
     evolving = place.sink(evolve=True)
     ahead = [each.detail for each in evolving.check(WIDE) if "will change" in each.detail]
     assert len(ahead) == 2
-    assert evolving.foresee(WIDE) == tuple(WIDE.names)
+    assert evolving.dry_run(WIDE) == tuple(WIDE.names)
     assert len(place.rows()[0]) == 2
     with ThreadPoolExecutor(8) as pool:  # all look, and one of them is first
         sinks = list(pool.map(lambda _: evolving.open(WIDE), range(16)))

@@ -274,7 +274,7 @@ def test_r3_eviction_never_rolls_back_for_another_incarnation(ids: Bench) -> Non
     scope = ids.permitted()
     decided = ids.prepare(scope, 0, numbers(0, ROWS))
     with MySqlServer(ids.url) as session, pytest.raises(IdentityError, match="prepared"):
-        permits.evict(session, "warehouse", incarnation(), [scope])
+        permits.revoke_permits(session, "warehouse", incarnation(), [scope])
     assert ids.commit(decided) == [CommitOutcome.COMMITTED]
     assert ids.count() == ROWS
 

@@ -99,7 +99,7 @@ def test_h24_a_permit_is_closed_although_a_rollback_did_nothing(ids: Bench) -> N
             session.close()
 
     with Closing(ids.url) as server:
-        permits.evict(server, ids.sink.name, ids.incarnation, [committable.transaction.scope])
+        permits.revoke_permits(server, ids.sink.name, ids.incarnation, [committable.transaction.scope])
     assert (ids.count(), ids.witnesses(), ids.prepared()) == (0, 0, [])
     assert ids.query("SELECT COUNT(*) FROM eos_permit") == [(0,)]
 
@@ -127,8 +127,8 @@ def test_h24_a_server_is_reminded_of_nothing_that_it_does_not_hold(ids: Bench) -
     waiting = ids.prepare(ids.permitted(), 0, numbers(0, ROWS))
     gone = TransactionId(waiting.transaction.scope, waiting.transaction.sink, 1, 77)
     with MySqlServer(ids.url) as server:
-        server.remind(waiting.transaction)
-        server.remind(gone)
+        server.relist(waiting.transaction)
+        server.relist(gone)
     claims = ids.query("SELECT pipeline, incarnation, epoch FROM eos_claim")
     assert [each.transaction for each in ids.prepared()] == [waiting.transaction]
     assert (ids.count(), claims) == (0, [(PIPELINE, ids.incarnation, ids.epoch)])

@@ -21,7 +21,7 @@ from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.services import Services
-from spark_jobs.batch.source_records import Originals
+from spark_jobs.batch.source_records import SourceRecords
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from twophase.values import OffsetRange
 
@@ -50,7 +50,7 @@ def _letter(number: int, *place: object) -> pa.RecordBatch:
     )
 
 
-def _again(originals: Originals, letters: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
+def _again(originals: SourceRecords, letters: list[pa.RecordBatch]) -> dict[int, dict[str, Any]]:
     """By the row's own number. As Spark hands them over, under names of its own."""
     batches: Iterator[pa.RecordBatch] = (each.rename_columns([f"c{n}" for n in range(len(RECORD))]) for each in letters)
     out = pa.Table.from_batches(originals(batches), schema=RECORD).to_pylist()
@@ -79,7 +79,7 @@ def test_a_record_is_told_as_it_was(records: str, services: Services) -> None:
         *(_letter(5, records, 0, 2), _letter(6, records, 1, 5), _letter(7, records, 0, 9), _letter(8, "other", 0, 5)),
         *(_letter(9), _letter(10, records, 0, None)),
     ]
-    found = _again(Originals(ranges, TOKEN), letters)
+    found = _again(SourceRecords(ranges, TOKEN), letters)
     for number, value in ((1, b"5\xff"), (2, b"4\xff"), (3, b"5\xff"), (4, b"7\xff")):
         each = found[number]
         assert (each["source"], each["sink"], each["key"], each["value"]) == ("in", "out", b"k", value)
@@ -91,7 +91,7 @@ def test_a_record_is_told_as_it_was(records: str, services: Services) -> None:
         each = found[number]
         assert (each["source"], each["value"], each["headers"]) == (None, b'{"n": %d}' % number, None)
         assert each["error"] == "too large" + "; its record is gone, the value is the row" * (number == 5)
-    assert _again(Originals(ranges, TOKEN), []) == {}
+    assert _again(SourceRecords(ranges, TOKEN), []) == {}
     assert set(RECORD.names) | {"checkpoint_id"} == set(SCHEMA.names)
 
 
@@ -103,7 +103,7 @@ def test_headers_that_the_client_cannot_read_block_nothing(topic: TopicFactory, 
     source: Any = KafkaSource("in", services.kafka_bootstrap, (name,), JsonFormat(parse_ddl("id BIGINT")))
     (bad,) = source.bad_records(OffsetRange(f"{name}/0", 0, 3))
     found = _again(
-        Originals([(source, OffsetRange(f"{name}/0", 0, 3))], TOKEN), [_letter(n, name, 0, n) for n in range(3)]
+        SourceRecords([(source, OffsetRange(f"{name}/0", 0, 3))], TOKEN), [_letter(n, name, 0, n) for n in range(3)]
     )
     for letters in (bad.to_pylist(), [found[n] for n in range(3)]):
         assert [each["value"] for each in letters] == [b"v"] * 3
@@ -115,7 +115,7 @@ def test_a_source_that_is_away_loses_nothing(records: str) -> None:
     """The error is one after which the checkpoint is tried again."""
     away: Any = KafkaSource("in", "127.0.0.1:9", (records,), StringFormat(), connect_timeout_s=1.0, read_timeout_s=1.0)
     with pytest.raises(CarriedError) as caught:
-        _again(Originals([(away, OffsetRange(f"{records}/0", 0, 8))], TOKEN), [_letter(1, records, 0, 5)])
+        _again(SourceRecords([(away, OffsetRange(f"{records}/0", 0, 8))], TOKEN), [_letter(1, records, 0, 5)])
     error = translate(caught.value, "reading")
     assert isinstance(error, SourceError)
     assert error.retriable

@@ -20,7 +20,7 @@ from connectors.spec import Spec
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.model import AbortedTry, Event
+from spark_jobs.observe.history.model import AbortedAttempt, Event
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.writer import HistoryWriter
 from spark_jobs.observe.run_lock import present
@@ -29,7 +29,7 @@ from spark_jobs.page.opening import PageOptions, opened
 from tests.history_values import completed
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN
-from twophase.in_doubt import Doubt
+from twophase.in_doubt import InDoubtTransaction
 from twophase.requests import Answer, Channel, Request
 
 pytestmark = pytest.mark.any_server
@@ -39,7 +39,7 @@ VIEWS = ["overview", "checkpoints", "checkpoints/77", "sinks", "failures", "spec
 CHECKPOINTS = 120
 
 
-def no_sinks(_spec: Spec) -> list[Doubt]:
+def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
     return []
 
 
@@ -397,7 +397,7 @@ def test_what_errors_quote_of_records_is_shown_and_not_run(browser: Chrome, entr
     last = live_through(spec, now - 1, 90)
     writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), 0.0)
     failure = Event(now, "failure", texts[0], texts[1], texts[2], checkpoint_id=last, run_id=RUN)
-    aborted = AbortedTry(INCARNATION, last, 4, 1, now, "BadRowError", texts[3])
+    aborted = AbortedAttempt(INCARNATION, last, 4, 1, now, "BadRowError", texts[3])
     writer.write([failure, aborted], now)
     writer.close()
     Withheld(spec.checkpoint.location, {}).observe([Poll("orders", now, texts[4], {"orders/2": (5, 1_506)})])

@@ -18,7 +18,7 @@ from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.sink import PostgresSink
-from connectors.testing.life import new_incarnation
+from connectors.testing.sink_driver import new_incarnation
 from eos.errors import BadRowError, RowLockedError, TargetError
 from integration_tests.services.postgres_native import Postgres
 from twophase.ids import Scope, TransactionId, sink_key
@@ -50,7 +50,7 @@ def table(postgres_database: str) -> str:
 
 
 @dataclass
-class Life:
+class SinkDriver:
     """One life of a pipeline that writes to `t`, without head and without Spark."""
 
     sink: PostgresSink
@@ -92,11 +92,11 @@ def opened(url: str, folder: Path) -> list[Callable[[], PostgresSink]]:
 
 
 def test_rows_come_into_leaves_of_every_level(table: str) -> None:
-    life = Life(PostgresSink("s", table, "t"))
-    with closing(life.committer):
-        writer = life.writer()
+    driver = SinkDriver(PostgresSink("s", table, "t"))
+    with closing(driver.committer):
+        writer = driver.writer()
         writer.write(rows((1, 1, "a"), (2, 2, "b")))
-        assert life.committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
+        assert driver.committer.commit(0, [writer.prepare()]) == [CommitOutcome.COMMITTED]
     assert execute(table, "SELECT id FROM one UNION ALL SELECT id FROM below") == [(1,), (2,)]
 
 
@@ -146,16 +146,16 @@ def test_a_leaf_on_another_server_is_refused(table: str, postgres: Postgres, tmp
 def test_a_leaf_that_comes_while_rows_wait_in_a_log_is_refused_before_they_are_in_it(
     table: str, tmp_path: Path
 ) -> None:
-    life = Life(PostgresSink("s", table, "t", LogPlace(tmp_path / "log")))
-    with closing(life.committer):
-        writer = life.writer()
+    driver = SinkDriver(PostgresSink("s", table, "t", LogPlace(tmp_path / "log")))
+    with closing(driver.committer):
+        writer = driver.writer()
         writer.write(rows((3, 3, "c")))
         decided = [writer.prepare()]
         execute(table, "CREATE UNLOGGED TABLE late PARTITION OF t FOR VALUES IN (3)")
         with pytest.raises(TargetError, match=r"partition public\.late of public\.t"):
-            life.committer.commit(0, decided)
+            driver.committer.commit(0, decided)
         execute(table, "ALTER TABLE late SET LOGGED")
-        assert life.committer.commit(0, decided) == [CommitOutcome.COMMITTED]
+        assert driver.committer.commit(0, decided) == [CommitOutcome.COMMITTED]
     assert execute(table, "SELECT id FROM late") == [(3,)]
 
 
@@ -187,7 +187,7 @@ def test_h15_rows_are_shared_out_by_the_indexes_of_leaves_too(table: str, case: 
     statements, expected = _INDEXES[case]
     execute(table, *statements)
     sink = PostgresSink("s", table, "t").open(SCHEMA)
-    assert (sink.partition_by, sink.refuses_equal) == (expected, bool(expected))
+    assert (sink.partition_by, sink.rejects_duplicates) == (expected, bool(expected))
     if expected is not None:
         with pytest.raises(TargetError, match="at-least-once takes a table without one"):
             PostgresSink("s", table, "t", repeats=True).open(SCHEMA)
@@ -196,14 +196,14 @@ def test_h15_rows_are_shared_out_by_the_indexes_of_leaves_too(table: str, case: 
 def test_h15_one_writer_that_gets_all_rows_says_which_key_a_leaf_has_twice(table: str) -> None:
     """Of two tasks the second would wait for the first one's lock."""
     execute(table, "CREATE UNIQUE INDEX ON one (id)", "CREATE UNIQUE INDEX ON below (word)")
-    life = Life(PostgresSink("s", table, "t"))
-    assert life.sink.partition_by == ()
-    with closing(life.committer), aborted(life.writer()) as one, aborted(life.writer(task=1)) as two:
-        one.write_whole(rows((1, 1, "a")))
+    driver = SinkDriver(PostgresSink("s", table, "t"))
+    assert driver.sink.partition_by == ()
+    with closing(driver.committer), aborted(driver.writer()) as one, aborted(driver.writer(task=1)) as two:
+        one.write_atomic(rows((1, 1, "a")))
         with pytest.raises(BadRowError, match="duplicate key"):
-            one.write_whole(rows((1, 1, "b")))
+            one.write_atomic(rows((1, 1, "b")))
         with pytest.raises(RowLockedError):
-            two.write_whole(rows((1, 1, "b")))
+            two.write_atomic(rows((1, 1, "b")))
 
 
 @contextmanager

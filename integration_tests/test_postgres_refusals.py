@@ -23,8 +23,8 @@ from connectors.sql.postgres.engine import Session
 from connectors.sql.postgres.errors import ServerError, not_connected
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.statements import in_transaction
-from connectors.testing.life import new_incarnation
 from connectors.testing.rows import as_spark_has
+from connectors.testing.sink_driver import new_incarnation
 from eos.errors import BadRowError, SinkUnavailableError, TargetError
 from integration_tests.services.postgres_native import Postgres
 from twophase.ids import Scope, TransactionId, sink_key

@@ -172,10 +172,10 @@ def test_h31_a_repair_writes_again_what_the_copy_lacks(world: ServerWorld) -> No
     with pytest.raises(IdentityError, match="lacks 2 transactions with 3 rows") as refused:
         world.start()
     assert "`eos repair`" in refused.value.remedy
-    repaired = world.driver().repair(world.write_again)
+    repaired = world.driver().repair(world.rewrite_missing)
     assert [(loss.record.checkpoint_id, loss.rows) for loss in repaired.losses] == [(1, 3)]
     assert world.rows() == Counter(range(4))
-    assert world.driver().repair(world.write_again).losses == ()
+    assert world.driver().repair(world.rewrite_missing).losses == ()
     world.checkpoint(world.start(), 5)
     assert world.rows() == Counter(world.expected) == Counter([0, 1, 2, 3, 5])
     with closing(world.sink.committer(PIPELINE)) as committer:
@@ -189,7 +189,7 @@ def test_h31_what_head_keeps_no_record_of_is_not_repaired(world: ServerWorld) ->
         world.checkpoint(driver, number)
     world.server.put_back()
     with pytest.raises(IdentityError, match="checkpoint 0 cannot be looked up: records are kept from checkpoint 2 on"):
-        world.driver().repair(world.write_again)
+        world.driver().repair(world.rewrite_missing)
     assert world.rows() == Counter()
 
 
@@ -241,7 +241,7 @@ def test_h34_a_repair_goes_on_over_at_least_once_checkpoints(world: ServerWorld)
     world.checkpoint(world.start(), 1, 2, 3)
     world.checkpoint(world.start(direct=True), 4, 5)
     world.server.put_back()
-    repaired = world.driver().repair(world.write_again)
+    repaired = world.driver().repair(world.rewrite_missing)
     assert [(loss.record.checkpoint_id, loss.rows) for loss in repaired.losses] == [(1, 3)]
     assert world.rows() == Counter(range(4))
     world.checkpoint(world.start(), 6)

@@ -13,8 +13,8 @@ import sqlalchemy
 
 from connectors.sql import pool
 from connectors.sql.bulk_writer import BulkWriter
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from eos.errors import ConnectorError, PermitRevokedError
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
@@ -96,8 +96,8 @@ class Case:
 
     def __post_init__(self) -> None:
         forget_all()  # of tests that ran before in this process
-        self.life = Life(self.target)
-        self.life.start()
+        self.driver = SinkDriver(self.target)
+        self.driver.start()
         self.number = 0
 
     def checkpoint(self) -> None:
@@ -106,14 +106,14 @@ class Case:
         shares = [rows(first + task * 100, first + (task + 1) * 100) for task in range(_TASKS)]
         if self.direct:
             for task, share in enumerate(shares):
-                self.life.write_directly(self.scope(), *share, task=task)
+                self.driver.write_directly(self.scope(), *share, task=task)
         else:
-            self.life.checkpoint(self.number, *shares)
+            self.driver.checkpoint(self.number, *shares)
         self.number += 1
 
     def scope(self) -> Scope:
         """Of the next checkpoint."""
-        return Scope(self.life.incarnation, self.life.epoch, self.number)
+        return Scope(self.driver.incarnation, self.driver.epoch, self.number)
 
     def assert_exact(self) -> None:
         """Every row of every checkpoint is there, once."""
@@ -148,7 +148,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     kind, _, commit = request.param.partition("-")
     made = (_postgres_case if kind == "postgresql" else _mysql_case)(request, direct=commit == "at-least-once")
     yield made
-    made.life.close()
+    made.driver.close()
     forget_all()
 
 
@@ -157,7 +157,7 @@ def prepared(request: pytest.FixtureRequest) -> Iterator[Case]:
     """PostgreSQL with two-phase commit."""
     made = _postgres_case(request, direct=False)
     yield made
-    made.life.close()
+    made.driver.close()
     forget_all()
 
 
@@ -197,7 +197,7 @@ def test_each_task_of_xa_logs_in_to_mariadb(request: pytest.FixtureRequest) -> N
     assert counted(made.server, made.checkpoint) == _TASKS
     made.assert_exact()
     assert made.server.connections() == 1  # the driver's
-    made.life.close()
+    made.driver.close()
 
 
 @pytest.mark.parametrize("what", ["ended", "timed out"])
@@ -223,7 +223,7 @@ def test_a_server_that_is_killed_between_two_checkpoints_costs_one_login(prepare
     prepared.server.engine.dispose()
     postgres.kill()
     postgres.up()
-    prepared.life.start()  # the driver's connection is gone as well
+    prepared.driver.start()  # the driver's connection is gone as well
     assert counted(prepared.server, prepared.checkpoint) == 1
     assert prepared.kept() is not mine
     prepared.assert_exact()
@@ -255,7 +255,7 @@ def test_what_a_task_leaves_in_its_session_is_gone_for_the_next(request: pytest.
     pool.give_back(_login(made), session, 600)
     assert made.kept() is session
     assert _state(made, pool.take(_login(made), _none)) == fresh
-    made.life.close()
+    made.driver.close()
     forget_all()
 
 
@@ -264,7 +264,7 @@ def _none() -> Any:
 
 
 def _login(case: Case) -> pool.Login:
-    writer = case.life.sink.direct_writer(case.life.writer(case.scope())._transaction)  # type: ignore[attr-defined]
+    writer = case.driver.sink.direct_writer(case.driver.writer(case.scope())._transaction)  # type: ignore[attr-defined]
     assert isinstance(writer, BulkWriter)
     return writer._find_login()
 
@@ -337,13 +337,13 @@ def _state(case: Case, session: Any, *, close: bool = True) -> dict[str, Any]:
 def test_r5_a_task_of_an_older_driver_writes_nothing_by_its_kept_connection(prepared: Case) -> None:
     """Its worker lives on, wakes up, and has a connection that was logged in before the take-over."""
     prepared.checkpoint()
-    older = prepared.life.permit(prepared.number)
+    older = prepared.driver.permit(prepared.number)
     mine = prepared.kept()
-    newer = Life(prepared.target, prepared.life.pipeline, incarnation=prepared.life.incarnation)
-    newer.epoch, newer.decided = prepared.life.epoch, dict(prepared.life.decided)
+    newer = SinkDriver(prepared.target, prepared.driver.pipeline, incarnation=prepared.driver.incarnation)
+    newer.epoch, newer.decided = prepared.driver.epoch, dict(prepared.driver.decided)
     newer.start()
     with pytest.raises(PermitRevokedError):
-        prepared.life.prepare(older, *rows(9000, 9010))
+        prepared.driver.prepare(older, *rows(9000, 9010))
     assert not mine.answers()
     assert pool._pool.idle == []
     newer.checkpoint(prepared.number, rows(300, 400), rows(400, 500), rows(500, 600))
@@ -355,12 +355,12 @@ def test_r5_a_task_of_an_older_driver_writes_nothing_by_its_kept_connection(prep
 def test_h17_a_start_ends_a_task_that_hangs_on_a_kept_connection_and_no_other(prepared: Case) -> None:
     """The name of the permit is on the connection while that has it, and no longer."""
     prepared.checkpoint()
-    hanging = prepared.life.writer(prepared.life.permit(prepared.number))
+    hanging = prepared.driver.writer(prepared.driver.permit(prepared.number))
     mine = prepared.kept()
-    prepared.life.write(hanging, *rows(9000, 9010))
+    prepared.driver.write(hanging, *rows(9000, 9010))
     assert pool._pool.idle == []  # it has taken the kept one
-    newer = Life(prepared.target, prepared.life.pipeline, incarnation=prepared.life.incarnation)
-    newer.epoch, newer.decided = prepared.life.epoch, dict(prepared.life.decided)
+    newer = SinkDriver(prepared.target, prepared.driver.pipeline, incarnation=prepared.driver.incarnation)
+    newer.epoch, newer.decided = prepared.driver.epoch, dict(prepared.driver.decided)
     newer.start()
     with pytest.raises(ConnectorError):
         hanging.prepare()
@@ -369,7 +369,7 @@ def test_h17_a_start_ends_a_task_that_hangs_on_a_kept_connection_and_no_other(pr
     newer.checkpoint(prepared.number, rows(300, 400), rows(400, 500), rows(500, 600))
     prepared.number += 1
     last = prepared.kept()
-    again = Life(prepared.target, prepared.life.pipeline, incarnation=prepared.life.incarnation)
+    again = SinkDriver(prepared.target, prepared.driver.pipeline, incarnation=prepared.driver.incarnation)
     again.epoch, again.decided = newer.epoch, dict(newer.decided)
     again.start()
     assert last.answers()

@@ -11,7 +11,7 @@ import pytest
 from connectors.api.contracts import Sink
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
-from connectors.testing.life import new_incarnation
+from connectors.testing.sink_driver import new_incarnation
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from twophase.ids import Scope, TransactionId, sink_key
 

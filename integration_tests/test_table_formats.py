@@ -19,8 +19,8 @@ from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.engine import Session as PostgresSession
 from connectors.sql.table_format import COMMENT, reading
 from connectors.sql.two_phase import permits
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from connectors.testing.target import schema_for
 from eos.errors import HeadFormatError
 from integration_tests.harness.tenant import Tenant
@@ -77,12 +77,12 @@ def test_tables_of_a_neighbouring_version_are_worked_on_and_left_as_they_are(
     assert comments(tenant) == {each.name: comment for each in _TABLES}
     findings = target.sink("target").check(schema_for(target), 2)
     assert [each for each in findings if each.fatal and not each.ok] == []
-    life = Life(target)
-    life.start()
-    life.checkpoint(0, rows(0, 10), rows(10, 20))
-    life.start()
-    life.checkpoint(1, rows(20, 30))
-    life.close()
+    driver = SinkDriver(target)
+    driver.start()
+    driver.checkpoint(0, rows(0, 10), rows(10, 20))
+    driver.start()
+    driver.checkpoint(1, rows(20, 30))
+    driver.close()
     assert target.rows() == Counter(rows(0, 30))
     with closing(SqlHead(tenant.url, "orders")) as store:
         assert store.swap(None, b"one")
@@ -102,7 +102,7 @@ def test_tables_that_this_version_would_misread_are_refused_by_start_and_doctor(
     grant(tenant)
     words = rf"eos_claim.* at .*{tenant.database}.* has format 2, which is read from format 2 on; this version reads 1"
     with pytest.raises(HeadFormatError, match=words) as caught:
-        Life(target).start()
+        SinkDriver(target).start()
     assert not caught.value.retriable
     assert "or a newer one, for every pipeline" in caught.value.remedy
     (finding,) = (each for each in target.sink("target").check(None) if "own tables" in each.check)

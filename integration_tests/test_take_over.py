@@ -18,8 +18,8 @@ from connectors.sql.log import ledger
 from connectors.sql.mysql.store import MySqlStore
 from connectors.sql.postgres.store import PostgresStore
 from connectors.testing.held import Gate, held_committer
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from eos.errors import ConnectorError, FencedError
 from integration_tests.test_compliance import DatabaseTarget, MySqlTarget, PostgresTarget
 from twophase.ids import sink_key
@@ -35,9 +35,9 @@ class Case:
     target: DatabaseTarget
     store: type[MySqlStore] | type[PostgresStore]
 
-    def life(self, pipeline: str | None = None, slots: int = _SLOTS) -> Life:
+    def driver(self, pipeline: str | None = None, slots: int = _SLOTS) -> SinkDriver:
         """Return another incarnation that writes to the table."""
-        made = Life(self.target) if pipeline is None else Life(self.target, pipeline)
+        made = SinkDriver(self.target) if pipeline is None else SinkDriver(self.target, pipeline)
         sink: Any = made.sink
         made.sink = replace(sink, log=replace(sink.log, slots=slots))
         return made
@@ -68,14 +68,14 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_h28_a_take_over_ends_a_frozen_applier_of_any_slot(case: Case) -> None:
     """The newer incarnation has one slot, and the older one is frozen in two."""
-    old = case.life()
+    old = case.driver()
     old.start()
     old.checkpoint(0, rows(0, 3), rows(3, 6))
     scope = old.permit(1)
     old.decided[1] = [old.prepare(scope, (n, "old"), task=n % _SLOTS) for n in (8, 9)]
     gate = Gate()
     held = held_committer(old, gate)
-    new = case.life(old.pipeline, slots=1)
+    new = case.driver(old.pipeline, slots=1)
     with ThreadPoolExecutor(1) as pool:
         older = pool.submit(held.commit, 1, old.decided[1])
         gate.await_held(_SLOTS)
@@ -96,32 +96,32 @@ def test_h28_a_take_over_ends_a_frozen_applier_of_any_slot(case: Case) -> None:
 @pytest.mark.usefixtures("impatient")
 def test_h28_a_start_ends_a_frozen_claim(case: Case) -> None:
     """A start applies what is decided before it claims: it then waits for the claim row."""
-    life = case.life()
-    life.start()
-    life.checkpoint(0, rows(0, 3))
-    life.decided[1] = [life.prepare(life.permit(1), *rows(3, 5))]
+    driver = case.driver()
+    driver.start()
+    driver.checkpoint(0, rows(0, 3))
+    driver.decided[1] = [driver.prepare(driver.permit(1), *rows(3, 5))]
     frozen = case.store(case.target.url)
-    frozen.mark(claims.control(life.pipeline, sink_key(life.name)))
+    frozen.mark(claims.control(driver.pipeline, sink_key(driver.name)))
     frozen.execute(frozen.begin)
-    claims.hold_claim(frozen, life.pipeline, life.name, Owner(life.incarnation, life.epoch))
-    life.start()
+    claims.hold_claim(frozen, driver.pipeline, driver.name, Owner(driver.incarnation, driver.epoch))
+    driver.start()
     assert case.target.rows() == Counter(rows(0, 5))
     assert not frozen.answers()
     frozen.close()
-    life.close()
+    driver.close()
 
 
 def test_h28_claims_and_appliers_do_not_wait_for_each_other_for_ever(case: Case) -> None:
     """Each incarnation is taken over while its slots apply; nobody needs to be ended."""
-    life = case.life()
-    life.start()
+    driver = case.driver()
+    driver.start()
     for number in range(_ROUNDS):
-        scope = life.permit(0)
+        scope = driver.permit(0)
         shares = [rows(first, first + 500) for first in (1000 * number, 1000 * number + 500)]
-        life.decided[0] = [life.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
-        newer = case.life(life.pipeline, slots=1 + number % 3)
+        driver.decided[0] = [driver.prepare(scope, *share, task=task) for task, share in enumerate(shares)]
+        newer = case.driver(driver.pipeline, slots=1 + number % 3)
         with ThreadPoolExecutor(1) as pool:
-            older = pool.submit(life.commit, 0)
+            older = pool.submit(driver.commit, 0)
             time.sleep(0.01 * number)  # the claim meets another moment of the appliers each time
             began = time.monotonic()
             newer.start(take_over=True)
@@ -129,10 +129,10 @@ def test_h28_claims_and_appliers_do_not_wait_for_each_other_for_ever(case: Case)
             assert time.monotonic() - began < claims.FROZEN_S
             assert isinstance(older.exception(60), FencedError | None)
         assert case.target.rows() == seen
-        life.committer.close()
-        life = newer
-    scope = life.permit(0)
-    life.decided[0] = [life.prepare(scope, (-1, "last"))]
-    life.commit(0)
+        driver.committer.close()
+        driver = newer
+    scope = driver.permit(0)
+    driver.decided[0] = [driver.prepare(scope, (-1, "last"))]
+    driver.commit(0)
     assert case.target.rows() == seen + Counter([(-1, "last")])
-    life.close()
+    driver.close()

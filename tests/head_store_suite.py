@@ -13,7 +13,7 @@ import pytest
 from eos.errors import HeadFormatError
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.parted_head import PartedHead
 
 
@@ -123,7 +123,7 @@ class HeadStoreSuite:
         head = HeadValue("p", "0123456789abcdefghij", 1, ("a.1",), initial=splits, positions=splits)
         parted, other = PartedHead(store), again()
         assert parted.swap(None, head)
-        assert parted.swap(Seen(1, head), replace(head, epoch=2))
+        assert parted.swap(HeadSnapshot(1, head), replace(head, epoch=2))
         seen = PartedHead(other).read()
         assert seen is not None
         assert (seen.version, seen.head) == (2, replace(head, epoch=2))

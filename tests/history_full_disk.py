@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from tests.history_values import whole
@@ -18,7 +18,7 @@ _AGAIN_S = 0.05
 
 
 def run(path: Path, while_full: int) -> int:
-    filing = Filing(path, Retention(age_s=1e9), _AGAIN_S)
+    filing = WriterThread(path, Retention(age_s=1e9), _AGAIN_S)
     filing.add(*whole(0))
     while not History(path).checkpoints():
         time.sleep(0.01)

@@ -12,7 +12,7 @@ from connectors.spec import Spec, load_spec
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Acknowledgement,
     Checkpoint,
     Event,
@@ -161,7 +161,7 @@ def _checkpoint(
     found: list[entries.Entry] = []
     if number in {77, 301}:
         reason = "the server is away: Connection refused"
-        found.append(AbortedTry(INCARNATION, number, 3, 1, at - 0.2, "SinkUnavailableError", reason))
+        found.append(AbortedAttempt(INCARNATION, number, 3, 1, at - 0.2, "SinkUnavailableError", reason))
     checkpoint = Checkpoint(
         INCARNATION, number, 4, 2 if found else 1, started, decided, records, "exactly-once", commits, f"{RUN}.0"
     )

@@ -143,7 +143,7 @@ KINDS: Final[dict[str, Kind]] = {
         lambda content: decode_known("warehouse", "here, table orders", Target, content.decode()),
         stored.TARGET,
         lambda: encode_known("here, table orders", Target, stored.TARGET).encode(),
-        refusal="the start cannot go on without it: what is known of it cannot be read",
+        refusal="the start cannot go on without it: its cached description cannot be read",
         why="it is a text in a known sink's document, whose number it has",
     ),
     "first-offsets": Kind(

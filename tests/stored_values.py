@@ -22,7 +22,7 @@ from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
 from spark_jobs.adapters.kafka_start import Begun
 from spark_jobs.observe.history.store import History
-from spark_jobs.observe.run_lock import Presence, _living
+from spark_jobs.observe.run_lock import RunLock, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from spark_jobs.query.pacing.admission import AdaptiveAdmission
 from spark_jobs.query.pacing.pacing import RememberedAdmission
@@ -113,7 +113,7 @@ def dumped_history() -> bytes:
             return "\n".join([*pragmas, *connection.iterdump(), ""]).encode()
 
 
-def presence_of(content: bytes) -> Presence | None:
+def presence_of(content: bytes) -> RunLock | None:
     with _file(content) as path, path.open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         return _living(path)
@@ -183,7 +183,7 @@ BEGUN: Final = Begun("/location", "eos_kafka-1", POINT)
 OFFSET: Final = SourceOffset("orders", {"t/0": 5}, POINT, {"t/0": "4:1700000000000:7ab7afa7af331519"})
 CLAIM: Final = Claim(Owner(INCARNATION, 2), 4)
 MARKER: Final = Marker(7, "56915d98", "a1", 12)
-PRESENCE: Final = Presence("run1.0", 4711, "here", 1.5, "http://127.0.0.1:8080")
+PRESENCE: Final = RunLock("run1.0", 4711, "here", 1.5, "http://127.0.0.1:8080")
 WITHHELD: Final = (WithheldSplit("orders", "t/0", 5, 9, 1.5, 2.5, "waiting"),)
 ROWS: Final = {"id": [1, None], "text": ["ä", ""]}
 HISTORY: Final = (1, 10, 0, 2, 20, 1)

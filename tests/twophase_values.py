@@ -7,7 +7,7 @@ from typing import Any
 
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.messages import Draw, Steps, Tell
+from twophase.messages import DrawNonce, Emit, Steps
 from twophase.values import CheckpointRecord, Committable, OffsetRange
 
 INCARNATION = "0123456789abcdefghij"
@@ -62,10 +62,10 @@ def drive(steps: Steps[Any], answers: Mapping[str, Callable[[Any], Any]]) -> tup
             action = steps.send(answer)
         except StopIteration as stop:
             return stop.value, actions
-        if isinstance(action, Draw):
+        if isinstance(action, DrawNonce):
             answer = "drawn"
             continue
-        if not isinstance(action, Tell):
+        if not isinstance(action, Emit):
             actions.append(action)
         reply = answers.get(type(action).__name__)
         answer = reply(action) if reply is not None else None

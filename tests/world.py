@@ -20,7 +20,7 @@ from connectors.api.contracts import DirectWriter, Sink, Writer
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin
+from twophase.messages import Acknowledged, BatchStart
 from twophase.values import CheckpointRecord, Committable, SparkState, StartingPoint
 
 SCHEMA: Final = pa.schema([("n", pa.int64())])
@@ -71,7 +71,7 @@ class World:
         number = driver.owned.completed + 1
         self.planned, self.given[number] = number, rows
         ends, begins = {"kafka": {"t/0": number + 1}}, {"kafka": StartingPoint({"t/0": 0})}
-        driver.checkpoint(Begin(number, ends, f"offsets {number}", 0.0, begins), self)
+        driver.checkpoint(BatchStart(number, ends, f"offsets {number}", 0.0, begins), self)
         driver.set_query("query")
         self.done = number
         self.expected += rows
@@ -88,7 +88,7 @@ class World:
         self.meanwhile()
         return Acknowledged({self.sink.name: tuple(done)}, at=0.0)
 
-    def write_again(
+    def rewrite_missing(
         self, scope: Scope, _record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
     ) -> Acknowledged:
         """Run Spark's job of a repair: a task writes what it has lost, and counts its other rows."""

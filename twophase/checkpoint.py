@@ -16,18 +16,18 @@ from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Begin, Failed, Steps
+from twophase.messages import Acknowledged, BatchStart, Failed, Steps
 from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.positions import Position, Positions, is_before
-from twophase.transitions import Abort, Committed, Complete, Note
+from twophase.transitions import Abort, Committed, Complete, CompleteDirect
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 from twophase.verify import check_digest_method
 
 
 def run_checkpoint(
-    owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int, *, direct: bool = False
+    owned: Ownership, begin: BatchStart, sinks: Sequence[str], retained: int, *, direct: bool = False
 ) -> Steps[CheckpointRecord]:
     """Bring one of Spark's batches to its end: completed and committed, or aborted with the error that caused it.
 
@@ -43,7 +43,7 @@ def run_checkpoint(
     return record
 
 
-def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[CheckpointRecord]:
+def decide(owned: Ownership, begin: BatchStart, sinks: Sequence[str]) -> Steps[CheckpointRecord]:
     """The first half: completed, or aborted. Whoever calls this alone commits it as well (`backlog`)."""
     scope = _scope(owned.head, begin.checkpoint_id)
     if scope is None:
@@ -68,11 +68,11 @@ def decide(owned: Ownership, begin: Begin, sinks: Sequence[str]) -> Steps[Checkp
     yield from put
     yield from owned.swap(Complete(record, put.ref, begin.began), "decide")
     # From here on there is no way back: whatever happens, this checkpoint becomes visible (R6).
-    yield from messages.Tell(Decided(record))
+    yield from messages.Emit(Decided(record))
     return record
 
 
-def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
+def _note(owned: Ownership, begin: BatchStart, sinks: Sequence[str], retained: int) -> Steps[CheckpointRecord]:
     """At-least-once: tasks commit their rows themselves, and one swap says that all have.
 
     Whatever ends this before the swap, Spark runs the batch again, and rows that were committed come twice. None is
@@ -92,15 +92,15 @@ def _note(owned: Ownership, begin: Begin, sinks: Sequence[str], retained: int) -
     record = _record(scope, begin, ranges, answer, direct=True)
     put, before = put_record_of(record), owned.head.records
     yield from put
-    yield from owned.swap(Note(Complete(record, put.ref, begin.began), retained), "note")
-    yield from messages.Tell(Decided(record))
+    yield from owned.swap(CompleteDirect(Complete(record, put.ref, begin.began), retained), "note")
+    yield from messages.Emit(Decided(record))
     yield from tell(owned, record, before)
     return record
 
 
 def _record(
     scope: Scope,
-    begin: Begin,
+    begin: BatchStart,
     ranges: Mapping[str, tuple[OffsetRange, ...]],
     done: Acknowledged,
     *,
@@ -113,7 +113,7 @@ def _record(
 
 
 def permit(owned: Ownership, checkpoint_id: int) -> Steps[Scope | None]:
-    """The first step alone, where the job and the decision are run by others (`Begin.permitted`).
+    """The first step alone, where the job and the decision are run by others (`BatchStart.permitted`).
 
     Returns the scope that its tasks may prepare in; None: it is decided already, and they must prepare nothing.
     """
@@ -157,7 +157,7 @@ def say(owned: Ownership, record: CheckpointRecord, retained: int) -> Steps[None
 
 def tell(owned: Ownership, record: CheckpointRecord, before: Sequence[RecordRef]) -> Steps[None]:
     """R9, once head calls it committed: the sources are told, and of the records of `before` old ones are pruned."""
-    yield from messages.Tell(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
+    yield from messages.Emit(CommittedUpTo(owned.head.incarnation, record.checkpoint_id))
     yield from messages.CommitBack(_positions_after(owned.head, record))
     kept = frozenset(owned.head.records)
     dropped = tuple(ref for ref in before if ref not in kept)
@@ -177,7 +177,7 @@ def _positions_after(head: HeadValue, record: CheckpointRecord) -> Mapping[str, 
     return {source: {each.split: each.end for each in ranges} for source, ranges in record.ranges.items()}
 
 
-def _replay(owned: Ownership, begin: Begin) -> Steps[CheckpointRecord]:
+def _replay(owned: Ownership, begin: BatchStart) -> Steps[CheckpointRecord]:
     """R4: the decision exists. Nothing is prepared; what Spark re-runs must be what was decided."""
     number = begin.checkpoint_id
     ref = owned.head.record_of(number)
@@ -217,7 +217,7 @@ def _abort(owned: Ownership, scope: Scope, error: ConnectorError) -> Steps[None]
     """R8: first a swap that defeats any decision still on the wire, and only then rollbacks."""
     yield from owned.swap(Abort(scope.checkpoint_id, scope.attempt), "abort")
     yield from close(owned.head, scope, sinks=owned.present)
-    yield from messages.Tell(Aborted(scope, error))
+    yield from messages.Emit(Aborted(scope, error))
 
 
 def close(
@@ -252,7 +252,7 @@ def _belongs(prepared: Prepared, scope: Scope) -> bool:
     return same and other.attempt <= scope.attempt  # a later try is of a driver that was not set back (H33)
 
 
-def _ranges(head: HeadValue, begin: Begin) -> dict[str, tuple[OffsetRange, ...]]:
+def _ranges(head: HeadValue, begin: BatchStart) -> dict[str, tuple[OffsetRange, ...]]:
     """What this checkpoint covers: from where the one before it ended to where Spark planned; empty ranges left out."""
     covered: dict[str, tuple[OffsetRange, ...]] = {}
     for source, ends in begin.ends.items():

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
 from twophase.checkpoint import decide, permit, run_checkpoint
-from twophase.effects import Batch, Effects, SparkLog, StateRewriter, WriteAgain
+from twophase.effects import Batch, Effects, RewriteJob, SparkLog, StateRescaler
 from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Action, Begin, Seen, Steps, Swap
-from twophase.news import Watcher, nobody
+from twophase.messages import Action, BatchStart, HeadSnapshot, Steps, Swap
+from twophase.news import EventHandler, ignore_event
 from twophase.ownership import Held, Ownership, check_owned, take_up
 from twophase.parted_head import PartedHead
 from twophase.participants import Committer
@@ -55,11 +55,11 @@ class Driver:
     patience: Patience = field(default_factory=Patience)
     commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None
     gather: Gather = one_by_one  # over the sinks
-    follows: Seen | None = None  # head as this run's driver before this one held it: see startup.start
+    follows: HeadSnapshot | None = None  # head as this run's driver before this one held it: see startup.start
     limits: Mapping[str, Limit] = field(default_factory=dict)  # by sink; none: none may be behind
     gates: Mapping[str, Committer] = field(default_factory=dict)  # for permits, of sinks that may be committing
     is_stopping: Callable[[], bool] = lambda: False  # nobody waits then for a sink that is behind
-    watcher: Watcher = nobody
+    watcher: EventHandler = ignore_event
     late: Collection[str] = ()  # sinks that may join a pipeline that has run: see verify
     known: Mapping[str, Collection[str]] = field(
         default_factory=dict
@@ -71,8 +71,8 @@ class Driver:
     _parted: PartedHead = field(init=False)
     _over: threading.Event = field(default_factory=threading.Event)  # threads that commit wait for no sink any more
     _permitted: set[str] = field(default_factory=set)
-    _write_again: WriteAgain | None = None  # of `repair`
-    _rewriter: StateRewriter | None = None  # of `rescale`
+    _rewrite_missing: RewriteJob | None = None  # of `repair`
+    _rewriter: StateRescaler | None = None  # of `rescale`
 
     def __post_init__(self) -> None:
         """A committer serves one thread at a time; head, with its parts, all of them."""
@@ -85,7 +85,7 @@ class Driver:
         return self._ownership.head
 
     @property
-    def seen(self) -> Seen:
+    def seen(self) -> HeadSnapshot:
         """The same with its version, for a driver that follows this one: see `follows`."""
         return self._ownership.held()
 
@@ -163,17 +163,17 @@ class Driver:
         )
         return self._carry_out(steps)
 
-    def repair(self, write_again: WriteAgain) -> Repaired:
+    def repair(self, rewrite_missing: RewriteJob) -> Repaired:
         """R7: write again what is lost, and commit it, instead of `start`. Called by `eos repair`; no driver runs.
 
-        Raises what `start` raises, ReplayMismatchError, and what `write_again` answers.
+        Raises what `start` raises, ReplayMismatchError, and what `rewrite_missing` answers.
         """
-        self._write_again = write_again
+        self._rewrite_missing = rewrite_missing
         preparing = [name for name, sink in self.committers.items() if not sink.permits_once]
         sinks = tuple(self.committers)
         return self._carry_out(repair(self.pipeline, sinks, preparing, self.session, self.incarnation, self.retained))
 
-    def rescale(self, state_partitions: int, rewriter: StateRewriter) -> Rescaled:
+    def rescale(self, state_partitions: int, rewriter: StateRescaler) -> Rescaled:
         """R2: divide Spark's state anew, instead of `start`. Called by `eos rescale`; no driver runs.
 
         Raises what `start` raises, SpecError for a pipeline without state, and what `rewriter` answers.
@@ -199,7 +199,7 @@ class Driver:
         """
         return self._carry_out(permit(self._ownership, checkpoint_id))
 
-    def checkpoint(self, begin: Begin, batch: Batch) -> CheckpointRecord:
+    def checkpoint(self, begin: BatchStart, batch: Batch) -> CheckpointRecord:
         """R4-R9 for one batch. Returning: it is committed everywhere, or where a sink may be behind, by and by.
 
         Raising: Spark must not mark it done; what tasks have committed at-least-once is there, and is written again.
@@ -265,7 +265,7 @@ class Driver:
             gates=self.gates,
             permitted=self._permitted,
             watcher=self.watcher,
-            write_again=self._write_again,
+            rewrite_missing=self._rewrite_missing,
             rewriter=self._rewriter,
         )
         answer: object = None

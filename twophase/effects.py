@@ -1,6 +1,6 @@
-"""What each action of the protocol does to head, to the sinks and to Spark. No decisions are made here.
+"""Effects of the protocol's actions on head, the sinks and Spark. No decision is made here.
 
-Calls to a sink are retried whole, on SinkUnavailableError only (R7); anything else ends the driver's epoch.
+A call to a sink is retried as a whole, on SinkUnavailableError only (R7). Any other error ends the driver's epoch.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from twophase.codec import check_writable, decode_record
 from twophase.gather import Gather
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Action, Failed, Inspected, Rewritten
-from twophase.news import SinkCommitted, Watcher, nobody
+from twophase.messages import Acknowledged, Action, Failed, Inspected, StateRescaled
+from twophase.news import EventHandler, SinkCommitted, ignore_event
 from twophase.parted_head import PartedHead
 from twophase.participants import Committer, Prepared
 from twophase.positions import Positions
@@ -47,49 +47,52 @@ _NONCE_BYTES = 4
 T = TypeVar("T")
 
 _AWAY_AFTER_S: Final = 10.0
-"""How long a start asks a sink that does not answer before it goes on without it, where it may."""
+"""The time for which a start retries a sink that may be away, before it continues without the sink."""
 
 
 class SparkLog(Protocol):
-    """Reads what Spark has written to its checkpoint."""
+    """A reader of Spark's checkpoint."""
 
     def state(self, incarnation: str) -> SparkState:
-        """Newest planned and committed batch, query id, and the newest offsets; changes nothing."""
+        """Return the newest planned and committed batch, the query id and the newest offsets. Changes nothing."""
 
 
 class Batch(Protocol):
-    """One batch as Spark hands it over, seen from the protocol. The caller of `Driver.checkpoint` implements it."""
+    """One batch of Spark. The caller of `Driver.checkpoint` implements it."""
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
-        """One job: write, prepare (`direct`: commit), acknowledge. Returns only when it has ended or was cancelled."""
+        """Run one job that writes, prepares (`direct`: commits) and acknowledges.
+
+        Returns only when the job has ended or was cancelled.
+        """
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
-        """Run the batch for its state only. Return rows and digest by sink, for each of these methods (DIGEST_METHODS).
+        """Run the batch for its state only. Return rows and digest by sink, for each digest method.
 
-        None where there is no state to bring along.
+        None if the pipeline has no state.
         """
 
 
-WriteAgain = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
-"""One job that reads a decided checkpoint's records again. Writes and prepares what is lost, by sink; counts the rest.
+RewriteJob = Callable[[Scope, CheckpointRecord, Mapping[str, tuple[Committable, ...]]], Acknowledged | Failed]
+"""A job that re-reads the records of a decided checkpoint, prepares the lost rows by sink, and counts the others.
 
-Returns what every task has had of every sink, only when the job has ended.
+Returns the rows of each task and sink, when the job has ended.
 """
 
 
-class StateRewriter(Protocol):
-    """Divides Spark's state anew. The caller of `Driver.rescale` implements it."""
+class StateRescaler(Protocol):
+    """An operation that repartitions Spark's state. The caller of `Driver.rescale` implements it."""
 
-    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> Rewritten | Failed:
-        """Have Spark write and commit that batch, or find that it has. Failed only where nothing of it still runs."""
+    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
+        """Let Spark write and commit that batch, unless it has already. Return Failed only if no part still runs."""
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
-        """Delete the plan of that batch if it is a rescale's that Spark has not committed."""
+        """Delete the plan of that batch if it belongs to a rescale and Spark has not committed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """Everything outside the process that the protocol touches."""
+    """The external systems of the protocol: head, sinks, sources and Spark."""
 
     head: PartedHead
     committers: Mapping[str, Committer]
@@ -99,21 +102,21 @@ class Effects:
     gather: Gather
     turns: Mapping[str, AbstractContextManager[object]]  # by sink: held for each call, since threads share a committer
     gates: Mapping[str, Committer]  # by sink: further committers, for permits alone
-    permitted: set[str]  # sinks that were asked for a permit in this epoch
-    watcher: Watcher = nobody
-    write_again: WriteAgain | None = None  # of a repair
-    rewriter: StateRewriter | None = None  # of a rescale
+    permitted: set[str]  # sinks with a permit of this epoch
+    watcher: EventHandler = ignore_event
+    rewrite_missing: RewriteJob | None = None  # of a repair
+    rewriter: StateRescaler | None = None  # of a rescale
     _commits_began_s: dict[tuple[int, str], float] = field(default_factory=dict)  # by checkpoint and sink
 
     def perform(self, action: Action[Any], batch: Batch | None) -> object:
-        """Carry out one action and give its answer (`messages` has the table)."""
+        """Perform one action and return its answer (the types are in `messages`)."""
         match action:
             case messages.ReadHead():
                 seen = self.head.read()
                 if seen is not None:
                     check_writable(seen.head)
                 return seen
-            case messages.Draw():
+            case messages.DrawNonce():
                 return secrets.token_hex(_NONCE_BYTES)
             case messages.Inspect():
                 return self._inspect(action)
@@ -121,14 +124,14 @@ class Effects:
                 return self._swap(action)
             case messages.LoadRecord():
                 return self._load_record(action)
-            case messages.FindLost():
+            case messages.FindMissing():
                 return self._find_lost(action)
-            case messages.PermitAgain():
-                self._at({n: partial(self.committers[n].permit_again, action.scope) for n in action.sinks}, "permit")
-            case messages.WriteAgain():
-                assert self.write_again is not None
-                return self.write_again(action.scope, action.record, action.lost)
-            case messages.Rewrite():
+            case messages.PermitRewrite():
+                self._at({n: partial(self.committers[n].permit_rewrite, action.scope) for n in action.sinks}, "permit")
+            case messages.RewriteMissing():
+                assert self.rewrite_missing is not None
+                return self.rewrite_missing(action.scope, action.record, action.lost)
+            case messages.RescaleState():
                 assert self.rewriter is not None
                 return self.rewriter.rewrite(action.incarnation, action.checkpoint_id, action.state_partitions)
             case messages.DropPlan():
@@ -145,7 +148,7 @@ class Effects:
             case messages.ListPrepared():
                 incarnation, number = action.incarnation, action.checkpoint_id
                 return self._at_each(
-                    "list what is prepared", lambda sink: sink.prepared(incarnation, number), action.sinks
+                    "list prepared transactions", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)
@@ -169,9 +172,11 @@ class Effects:
                     return error
             case messages.AbortPrepared():
                 self._abort(action.prepared)
-            case messages.CatchUp():
+            case messages.FastForward():
                 at, counted = (action.incarnation, action.epoch, action.checkpoint_id), action.counted
-                calls = {n: partial(self.committers[n].catch_up, *at, counted=counted.get(n, -1)) for n in action.sinks}
+                calls = {
+                    n: partial(self.committers[n].fast_forward, *at, counted=counted.get(n, -1)) for n in action.sinks
+                }
                 self._at(calls, "catch up")
             case messages.CommitBack():
                 self._commit_back(action.positions)
@@ -186,7 +191,7 @@ class Effects:
             case messages.Abandon():
                 for each in action.abandoned:
                     _log.warning("given up: %s", each)
-            case messages.Tell():
+            case messages.Emit():
                 self.watcher(action.news)
         return None
 
@@ -220,7 +225,7 @@ class Effects:
         """Where a sink commits an earlier checkpoint at this moment, over a connection of its own (`gates`)."""
         asked = [name for name, sink in self.committers.items() if not (sink.permits_once and name in self.permitted)]
         for name in action.away & {*asked}:
-            self.committers[name].permit_away(action.scope)  # not in turn: the thread that joins may wait for long
+            self.committers[name].permit_log(action.scope)  # not in turn: the thread that joins may wait for long
             self.permitted.add(name)
         asked = [name for name in asked if name not in action.away]
         calls: dict[str, Callable[[], None]] = {
@@ -301,9 +306,11 @@ class Effects:
             self.watcher(SinkCommitted(action.incarnation, number, name, time.monotonic() - began_s))
         return answer
 
-    def _find_lost(self, action: messages.FindLost) -> Mapping[str, Sequence[Committable]]:
+    def _find_lost(self, action: messages.FindMissing) -> Mapping[str, Sequence[Committable]]:
         number, asked = action.checkpoint_id, action.committables
-        calls = {name: partial(self.committers[name].lost, number, group) for name, group in asked.items()}
+        calls = {
+            name: partial(self.committers[name].missing_committables, number, group) for name, group in asked.items()
+        }
         return self._at(calls, f"ask what is lost of checkpoint {number}")
 
     def _abort(self, prepared: Mapping[str, tuple[Prepared, ...]]) -> None:

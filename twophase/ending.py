@@ -104,7 +104,7 @@ def _find_gaps(
 ) -> tuple[Abandoned, ...]:
     """Return of which sinks no record tells what they lack; not of one that an earlier version claimed."""
     kept = min(records, default=0)
-    why = f"the sink went back in time; no record tells what it lacks of checkpoints before {kept}"
+    why = f"the sink was restored to an earlier state; no record names its missing rows of checkpoints before {kept}"
     return tuple(
         Abandoned(max(number, -1) + 1, (name,), why, (), {})
         for name, number in behind.items()
@@ -177,7 +177,7 @@ def _commit(
     lost = yield from commit_and_count_what_can_be(owned, number, here, counts, refusals)
     neither = "the sink neither holds nor shows them"
     gone = {name: group for name, group in record.committables.items() if name not in sinks and group}
-    removed = "the spec no longer names the sink, so that what is still prepared there stays so, with its locks"
+    removed = "the sink is no longer in the spec: its prepared transactions remain, with their locks"
     told = [(name, refusals[name].message if name in refusals else neither, group) for name, group in lost.items()]
     told += [(name, removed, group) for name, group in gone.items()]
     return [
@@ -194,7 +194,7 @@ def _unreadable(
     return Abandoned(
         number,
         tuple(sinks),
-        f"{error.message}; what is prepared for it is rolled back, what is already committed stays",
+        f"{error.message}; its prepared transactions are rolled back, committed rows stay",
         tuple(t for t in mine if t.scope.checkpoint_id == number),
         enclosing_ranges(owned.head, number, _readable(records)),
         is_exact=False,
@@ -207,8 +207,8 @@ def _out_of_reach(old: HeadValue, sinks: Sequence[str], spark: SparkState) -> tu
     if not gone or not may_be_under_way(old, spark):
         return ()
     why = (
-        "the spec no longer names the sink, so that what it may hold prepared stays so, with its locks; its "
-        f"transaction ids begin with {old.incarnation}"
+        "the sink is no longer in the spec: transactions that it may hold prepared remain, with their locks; their "
+        f"ids begin with {old.incarnation}"
     )
     return (Abandoned(old.completed + 1, gone, why, (), {}),)
 
@@ -237,7 +237,7 @@ def _find_unjudged(
             is_judged = is_judged or (number not in records and number > newest_counted(head))
             if each.transaction is not None and not is_judged and each.transaction not in named:
                 found.setdefault((number, name), []).append(each.transaction)
-    why = "the sink went back in time; head keeps no record of the checkpoint, so nothing tells what was decided"
+    why = "the sink was restored to an earlier state; head has no record of the checkpoint and of its decision"
     return tuple(Abandoned(number, (name,), why, tuple(group), {}) for (number, name), group in sorted(found.items()))
 
 

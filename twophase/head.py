@@ -22,11 +22,11 @@ class Versioned:
     value: bytes
 
 
-class Shelf(Protocol):
+class BlobStore(Protocol):
     """Named small contents that never change, each whole and durable or not there."""
 
     @property
-    def look_every_s(self) -> float:
+    def poll_interval_s(self) -> float:
         """How long whoever waits for a name lets pass between two looks: a server has many that wait."""
 
     def put(self, name: str, content: bytes) -> bool:
@@ -77,7 +77,7 @@ class HeadStore(Protocol):
     def list_records(self) -> Sequence[str]:
         """Names of all records, sorted."""
 
-    def shelf(self, name: str) -> Shelf:
+    def blobs(self, name: str) -> BlobStore:
         """A shelf for something else, made if it is missing; usable until `close`. Raises HeadError."""
 
     def describe(self) -> str:

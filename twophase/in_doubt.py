@@ -12,7 +12,7 @@ from twophase.participants import Prepared
 from twophase.values import CheckpointRecord, Committable
 
 
-class Fate(Enum):
+class Resolution(Enum):
     """What the protocol does with it: the running driver, or else the next start."""
 
     COMMIT = "commit"
@@ -22,12 +22,12 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class InDoubtTransaction:
     """One prepared transaction at one sink."""
 
     sink: str
     prepared: Prepared
-    fate: Fate
+    resolution: Resolution
     why: str
     committable: Committable | None = None  # as it was decided, or else as the sink tells it
     decided: tuple[Committable, ...] = ()  # all that its checkpoint was decided with at this sink
@@ -50,7 +50,9 @@ class Doubt:
         return str(self.prepared.transaction or self.prepared.description)
 
 
-def doubt_of(head: HeadValue, records: Mapping[int, CheckpointRecord], sink: str, prepared: Prepared) -> Doubt:
+def in_doubt_transaction(
+    head: HeadValue, records: Mapping[int, CheckpointRecord], sink: str, prepared: Prepared
+) -> InDoubtTransaction:
     """Judge one.
 
     Args:
@@ -62,7 +64,7 @@ def doubt_of(head: HeadValue, records: Mapping[int, CheckpointRecord], sink: str
     transaction = prepared.transaction
     if transaction is None or transaction.scope.incarnation != head.incarnation:
         whose = "another program's" if transaction is None else "of another incarnation, or of another pipeline"
-        return Doubt(sink, prepared, Fate.FOREIGN, whose)
+        return InDoubtTransaction(sink, prepared, Resolution.FOREIGN, whose)
     scope = transaction.scope
     if scope.checkpoint_id <= head.completed:
         record = records.get(scope.checkpoint_id)
@@ -71,15 +73,19 @@ def doubt_of(head: HeadValue, records: Mapping[int, CheckpointRecord], sink: str
             if committable.transaction == transaction:
                 assert record is not None
                 why = f"checkpoint {scope.checkpoint_id} was decided with it"
-                return Doubt(sink, prepared, Fate.COMMIT, why, committable, decided, record.decided_at)
+                return InDoubtTransaction(
+                    sink, prepared, Resolution.COMMIT, why, committable, decided, record.decided_at
+                )
         why = f"checkpoint {scope.checkpoint_id} was decided without it, with another attempt of its task"
-        return Doubt(sink, prepared, Fate.ROLL_BACK, why, prepared.committable)
+        return InDoubtTransaction(sink, prepared, Resolution.ROLL_BACK, why, prepared.committable)
     if scope.epoch < head.epoch:
         why = (
             f"its driver, epoch {scope.epoch}, was replaced before it decided; epoch {head.epoch} writes the rows again"
         )
-        return Doubt(sink, prepared, Fate.ROLL_BACK, why, prepared.committable)
+        return InDoubtTransaction(sink, prepared, Resolution.ROLL_BACK, why, prepared.committable)
     if scope.checkpoint_id == head.aborted_checkpoint and scope.attempt <= head.aborted_attempt:
-        return Doubt(sink, prepared, Fate.ROLL_BACK, f"try {scope.attempt} was aborted", prepared.committable)
+        return InDoubtTransaction(
+            sink, prepared, Resolution.ROLL_BACK, f"try {scope.attempt} was aborted", prepared.committable
+        )
     why = f"the driver of epoch {scope.epoch} decides it if it still runs; if not, the next start rolls it back"
-    return Doubt(sink, prepared, Fate.OPEN, why, prepared.committable)
+    return InDoubtTransaction(sink, prepared, Resolution.OPEN, why, prepared.committable)

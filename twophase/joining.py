@@ -36,7 +36,7 @@ def join(owned: Ownership, sink: str) -> Steps[None]:
     owned.note_counted({sink: counted})
     yield from check_nothing_beyond(owned, (sink,))
     owned.joined(sink)
-    yield from messages.Tell(SinkJoined(sink))
+    yield from messages.Emit(SinkJoined(sink))
 
 
 def settle(owned: Ownership, sink: str) -> Steps[None]:

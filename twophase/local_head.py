@@ -10,7 +10,7 @@ from typing import Final
 
 from eos.errors import HeadFormatError
 from twophase.head import Versioned
-from twophase.local_shelf import LocalShelf, create, naming, sweep, unusable
+from twophase.local_blobs import LocalBlobStore, create, naming, sweep, unusable
 from wal.durable import sync_folder
 from wal.private import make_durable, make_private
 
@@ -33,7 +33,7 @@ class LocalHead:
         self._is_swept = False
         with naming(folder):
             make_durable(self._head)
-        self._records = self.shelf("records")
+        self._records = self.blobs("records")
 
     def read(self) -> Versioned | None:
         """See HeadStore. A version may be cleaned away between the listing and the read, so that it lists again."""
@@ -71,11 +71,11 @@ class LocalHead:
         self._clean(newest - _KEPT)
         return True
 
-    def shelf(self, name: str) -> LocalShelf:
+    def blobs(self, name: str) -> LocalBlobStore:
         with naming(self._folder):
             make_private(self._folder / name)
             sync_folder(self._folder)
-        return LocalShelf(self._folder / name)
+        return LocalBlobStore(self._folder / name)
 
     def put_record(self, name: str, content: bytes) -> None:
         if not self._records.put(name, content) and self.get_record(name) != content:

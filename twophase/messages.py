@@ -3,8 +3,8 @@
 Each action names the type of its answer: `Swap` is an `Action[bool | None]`. A step of the protocol writes
 `landed = yield from messages.Swap(...)`, and the type checker knows the type of `landed`.
 
-An action that cannot be carried out raises out of the protocol, as if the process had died there: every rule holds
-for a crash between any two actions, so that nothing else needs to be thought of.
+An action that fails raises out of the protocol, as if the process had crashed there. Every rule holds for a crash
+between any two actions, so a failure needs no further rule.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from eos.errors import ConnectorError, HeadFormatError, SetBackError
 from twophase.abandoned import Abandoned
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
-from twophase.news import News
+from twophase.news import DriverEvent
 from twophase.participants import Prepared
 from twophase.positions import Positions
 from twophase.values import (
@@ -50,8 +50,8 @@ Steps = Generator[Action[Any], Any, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """Head as it was read."""
+class HeadSnapshot:
+    """The value of head and its version, as they were read."""
 
     version: int
     head: HeadValue
@@ -60,36 +60,36 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Inspected:
-    """What a start compares with head."""
+    """The state of Spark's checkpoint and of the sinks, which a start compares with head."""
 
     spark: SparkState
     sinks: Mapping[str, SinkState]
-    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # by sink that may be away, and is: the outage
+    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # by sink that is away: its error
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Every task of the job has succeeded; the acknowledgements that Spark accepted, and no others."""
+    """The result of a job whose tasks have all succeeded: the acknowledgements that Spark took."""
 
     committables: Mapping[str, tuple[Committable, ...]]
     at: float  # seconds since 1970
-    digest_method: int = DIGEST_METHODS[-1]  # by which the tasks have computed the digests of `committables`
+    digest_method: int = DIGEST_METHODS[-1]  # the method of the digests of `committables`
     counted: Mapping[str, int] = field(default_factory=dict)
-    """Of a repair: how many rows the sink of dead letters would get, where it has lost nothing. No task writes them, so
-    that the sink is not in `committables`."""
+    """Of a repair: by dead-letter sink that has lost nothing, the number of rows that it would get. No task writes
+    them, so the sink is not in `committables`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The job failed, ran past its timeout or was cancelled; its tasks may still run (R8)."""
+    """The result of a job that failed, timed out or was cancelled. Its tasks may still run (R8)."""
 
     error: ConnectorError
-    again: bool = False  # the batch can do otherwise in another try, which may follow at once
+    again: bool = False  # another attempt works differently, and may start at once
 
 
 @dataclass(frozen=True, slots=True)
-class Rewritten:
-    """Spark has divided its state anew and knows it (`commits/N`); all of it is on disk."""
+class StateRescaled:
+    """The result of a rescale: Spark has repartitioned its state and written `commits/N`; all of it is durable."""
 
     offsets_log: str  # content of Spark's offsets/N
     started_at: float  # seconds since 1970
@@ -97,19 +97,21 @@ class Rewritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Spark starts, or starts again, the batch `checkpoint_id`."""
+class BatchStart:
+    """The start of the batch `checkpoint_id` by Spark, for the first time or once more."""
 
     checkpoint_id: int
     ends: Mapping[str, Positions]  # source -> split -> end of what Spark planned
     offsets_log: str  # content of Spark's offsets/N
     at: float  # seconds since 1970
-    began: Mapping[str, StartingPoint] = field(default_factory=dict)  # source -> what was discovered for this batch
+    began: Mapping[str, StartingPoint] = field(
+        default_factory=dict
+    )  # source -> splits that were discovered for this batch
     permitted: bool = False  # by `Driver.permit`, before the job, in a process that has ended since
 
 
 @dataclass(frozen=True, slots=True)
-class ReadHead(Action[Seen | None]):
+class ReadHead(Action[HeadSnapshot | None]):
     """Read the head register."""
 
 
@@ -118,30 +120,30 @@ class Inspect(Action[Inspected]):
     """Read Spark's checkpoint and every sink, changing nothing (R2)."""
 
     incarnation: str
-    expected: Mapping[str, tuple[Committable, ...]]  # by sink: what must have a visible witness
+    expected: Mapping[str, tuple[Committable, ...]]  # by sink: committables that must have a visible witness
     may_be_away: frozenset[str] = frozenset()  # sinks without which a start may go on (H32)
     sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
-class Draw(Action[str]):
-    """Answer: random text, of the operating system's at this moment.
+class DrawNonce(Action[str]):
+    """Draw a nonce: random text from the operating system.
 
-    A process that is resumed from a snapshot of its memory gives no nonce out a second time by it (H33).
+    A process that is resumed from a snapshot of its memory does not draw the same nonce a second time (H33).
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Swap(Action[bool | None]):
-    """Swap head, if it is as expected, to this value. `point` names the moment for logs and faults."""
+    """Replace head by `value` if it is as expected. `point` names the swap in logs and for injected faults."""
 
-    expected: Seen | None  # None: head was never written
+    expected: HeadSnapshot | None  # None: head was never written
     value: HeadValue
     point: str
 
     @property
     def version(self) -> int:
-        """The version that is expected; 0: head was never written."""
+        """The expected version; 0: head was never written."""
         return self.expected.version if self.expected is not None else 0
 
 
@@ -168,17 +170,17 @@ class Claim(Action[None]):
     epoch: int
     take_over: bool = False  # from another incarnation, on purpose (a reset)
     begins: int = -1  # the count of a sink that has none yet: every checkpoint up to this one is committed everywhere
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: its last checkpoint counted for certain (H26)
     sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
 class Permit(Action[None]):
-    """Put the permit of this run into every sink (R5)."""
+    """Insert the permit of this attempt into every sink (R5)."""
 
     scope: Scope
     counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H26)
-    away: frozenset[str] = frozenset()  # sinks that are not asked: only their log is prepared (H32)
+    away: frozenset[str] = frozenset()  # sinks that get no query: only their log is prepared (H32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,29 +188,31 @@ class RunWriters(Action[Acknowledged | Failed]):
     """Run the tasks that write and prepare. One Spark job."""
 
     scope: Scope
-    direct: bool = False  # at-least-once: they commit instead of preparing
+    direct: bool = False  # at-least-once: the tasks commit instead of preparing
 
 
 @dataclass(frozen=True, slots=True)
-class FindLost(Action[Mapping[str, Sequence[Committable]]]):
-    """Ask each sink named which of these it has lost: all that it was given for the checkpoint (R7)."""
+class FindMissing(Action[Mapping[str, Sequence[Committable]]]):
+    """Find the committables that can never become visible. `committables`: all of the checkpoint, by sink (R7)."""
 
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class PermitAgain(Action[None]):
-    """Let tasks write in this scope, at these sinks, what a decided checkpoint has lost there."""
+class PermitRewrite(Action[None]):
+    """Insert permits into these sinks to rewrite the lost rows of a decided checkpoint."""
 
     scope: Scope
     sinks: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class WriteAgain(Action[Acknowledged | Failed]):
-    """Read the records of a decided checkpoint again, in tasks as they were; write and prepare what is lost, and count
-    everything else. One Spark job."""
+class RewriteMissing(Action[Acknowledged | Failed]):
+    """Re-read the records of a decided checkpoint in the same tasks. Prepare the lost rows, count the others.
+
+    One Spark job.
+    """
 
     scope: Scope
     record: CheckpointRecord
@@ -216,8 +220,8 @@ class WriteAgain(Action[Acknowledged | Failed]):
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite(Action[Rewritten | Failed]):
-    """Have Spark divide its state into so many partitions, by a batch of this number that reads nothing."""
+class RescaleState(Action[StateRescaled | Failed]):
+    """Repartition Spark's state into `state_partitions`, by a batch of this number that reads nothing."""
 
     incarnation: str
     checkpoint_id: int
@@ -226,7 +230,7 @@ class Rewrite(Action[Rewritten | Failed]):
 
 @dataclass(frozen=True, slots=True)
 class DropPlan(Action[None]):
-    """Take back what a rewrite that has not ended has planned: to Spark it was never asked for."""
+    """Delete the plan of a rescale that has not completed, so that Spark does not run it."""
 
     incarnation: str
     checkpoint_id: int
@@ -234,85 +238,85 @@ class DropPlan(Action[None]):
 
 @dataclass(frozen=True, slots=True)
 class Discard(Action[Sequence[Mapping[str, tuple[int, int]]] | None]):
-    """Run a decided batch again for its state only, and return its rows and digests (R4)."""
+    """Re-run a decided batch for its state only, and return its rows and digests (R4)."""
 
     checkpoint_id: int
-    digest_methods: tuple[int, ...]  # of the record that the answer is compared with
+    digest_methods: tuple[int, ...]  # of the record with which the answer is compared
 
 
 @dataclass(frozen=True, slots=True)
 class Commit(Action[Mapping[str, Sequence[CommitOutcome] | ConnectorError]]):
-    """Commit these in every sink named, also where there are none (R7)."""
+    """Commit the committables of a checkpoint in each sink of the mapping, also in a sink without any (R7)."""
 
     incarnation: str
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
-    repeated: int  # how often "retry later" was the answer so far: the driver waits, and gives up in the end
-    tell_refusals: bool = False  # answer why a sink cannot commit, which a reset can give up, instead of raising
-    own: bool = False  # this driver has decided it: no sink may be past it (H33)
+    repeated: int  # the number of "retry later" answers so far: the driver waits, and gives up at a limit
+    tell_refusals: bool = False  # return the error of a sink that cannot commit, for a reset, instead of raising it
+    own: bool = False  # this driver has decided the checkpoint: no sink may have applied a later one (H33)
     known: Mapping[str, int] = field(default_factory=dict)  # by sink: see Count
 
 
 @dataclass(frozen=True, slots=True)
 class Count(Action[SetBackError | None]):
-    """Count a checkpoint as committed in every sink named: all of these committables are (H26).
+    """Count a checkpoint as committed in each sink of the mapping: all of these committables are committed (H26).
 
-    Answer: None, or the SetBackError of a sink, for the protocol to tell from what a successor has pruned.
+    Answer: None, or the SetBackError of a sink. The protocol then checks whether a newer driver has pruned the sink.
     """
 
     incarnation: str
     checkpoint_id: int
     committables: Mapping[str, tuple[Committable, ...]]
     known: Mapping[str, int] = field(default_factory=dict)
-    """By sink, what it has counted for certain, where that is not the checkpoint before: at-least-once lies between."""
+    """By sink, the last checkpoint that it has counted for certain, if at-least-once checkpoints follow that one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListPrepared(Action[Mapping[str, Sequence[Prepared]]]):
-    """List what the sinks hold prepared."""
+    """List the prepared transactions of the sinks."""
 
     incarnation: str
-    checkpoint_id: int | None = None  # what is of this one is enough
+    checkpoint_id: int | None = None  # only the transactions of this checkpoint are needed
     sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
 class AbortPrepared(Action[None]):
-    """Roll these back."""
+    """Roll back prepared transactions."""
 
     prepared: Mapping[str, tuple[Prepared, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Revoke(Action[None]):
-    """Delete the permits of this run and of earlier tries; wait for zombie writers (R9)."""
+    """Delete the permits of this attempt and of earlier ones; wait for zombie writers (R9)."""
 
     scope: Scope
-    counted: bool = False  # the checkpoint is counted as committed; else the try was aborted
+    counted: bool = False  # the checkpoint is counted as committed; else the attempt was aborted
     sinks: tuple[str, ...] | None = None  # only these; None: every sink
 
 
 @dataclass(frozen=True, slots=True)
-class CatchUp(Action[None]):
-    """Have these sinks, if they count checkpoints, stand at this one: they lack nothing that they have not counted."""
+class FastForward(Action[None]):
+    """Set the count of these sinks to this checkpoint, if they count. They lack no row of the checkpoints before."""
 
     incarnation: str
     epoch: int
     checkpoint_id: int
     sinks: tuple[str, ...]
-    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: what it has counted for certain (H34)
+    counted: Mapping[str, int] = field(default_factory=dict)  # by sink: its last checkpoint counted for certain (H34)
 
 
 @dataclass(frozen=True, slots=True)
 class CommitBack(Action[None]):
-    """Tell the sources how far the pipeline is, for lag tools only. A failure is a warning."""
+    """Publish the positions at the services of the sources, for lag tools only. A failure is a warning."""
 
     positions: Mapping[str, Positions]
 
 
 @dataclass(frozen=True, slots=True)
 class Prune(Action[None]):
-    """Delete records that head let go of, and the witnesses of checkpoints below `below` (R9)."""
+    """Delete records that head no longer names, and the witnesses of checkpoints below `below` (R9)."""
 
     incarnation: str
     records: tuple[RecordRef, ...]
@@ -321,20 +325,20 @@ class Prune(Action[None]):
 
 @dataclass(frozen=True, slots=True)
 class Sweep(Action[None]):
-    """Delete the records that a driver before this one stored and head never pointed at, or no longer does."""
+    """Delete the records of earlier drivers that head does not name."""
 
     head: HeadValue
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon(Action[None]):
-    """Say what a reset is about to give up. Before it does so, or a crash would give it up in silence."""
+    """Log the rows that a reset is about to give up, before it does: a crash in between would lose the report."""
 
     abandoned: tuple[Abandoned, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Tell(Action[None]):
-    """Tell whoever watches. Changes nothing, and cannot fail."""
+class Emit(Action[None]):
+    """Send an event to the event handler. Changes nothing, and cannot fail."""
 
-    news: News
+    news: DriverEvent

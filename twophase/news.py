@@ -1,4 +1,4 @@
-"""What a driver tells while it works, for logs and figures. Nothing is decided by it."""
+"""Events of a driver, for logs and metrics. No decision depends on them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from twophase.values import CheckpointRecord
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Head has this checkpoint: it is completed, and will be committed (R6)."""
+    """A checkpoint is completed: head has it, and it will be committed (R6)."""
 
     record: CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """This try has ended before a decision, and what it had prepared is rolled back (R8)."""
+    """An attempt has ended before its decision, and its prepared transactions are rolled back (R8)."""
 
     scope: Scope
     error: ConnectorError
@@ -27,17 +27,17 @@ class Aborted:
 
 @dataclass(frozen=True, slots=True)
 class SinkCommitted:
-    """A sink shows all that it had of a checkpoint (R7)."""
+    """A sink has committed all rows of a checkpoint (R7)."""
 
     incarnation: str
     checkpoint_id: int
     sink: str
-    commit_s: float  # since this checkpoint's commit began there
+    commit_s: float  # since the commit of this checkpoint began at the sink
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedUpTo:
-    """Head says that every sink has committed all checkpoints up to this one (R9)."""
+    """Every sink has committed all checkpoints up to this one, and head has it (R9)."""
 
     incarnation: str
     checkpoint_id: int
@@ -48,22 +48,22 @@ class SinkAway:
     """A start has gone on without a sink: its rows wait in its log (H32)."""
 
     sink: str
-    waiting: tuple[int, ...]  # checkpoints that are decided and not committed there
+    waiting: tuple[int, ...]  # checkpoints that are decided and not committed at the sink
     error: ConnectorError  # the outage
 
 
 @dataclass(frozen=True, slots=True)
 class SinkJoined:
-    """A sink that was away at the start has been claimed, and commits what waits for it."""
+    """A sink that was away at the start is claimed, and commits the checkpoints that wait in its log."""
 
     sink: str
 
 
-News = Decided | Aborted | SinkCommitted | CommittedUpTo | SinkAway | SinkJoined
+DriverEvent = Decided | Aborted | SinkCommitted | CommittedUpTo | SinkAway | SinkJoined
 
-Watcher = Callable[[News], None]
-"""Told from the thread in which it happens, some of them the driver's own. Must not block, and never raises."""
+EventHandler = Callable[[DriverEvent], None]
+"""A function that gets each event, in the thread where it happens. Must not block or raise."""
 
 
-def nobody(_news: News) -> None:
-    """A watcher that does not listen."""
+def ignore_event(_news: DriverEvent) -> None:
+    """Discard an event."""

@@ -10,7 +10,7 @@ from typing import Final
 from eos.errors import FencedError, HeadUnknownError, IdentityError
 from twophase import messages
 from twophase.head_value import HeadValue, RecordRef
-from twophase.messages import Seen, Steps
+from twophase.messages import HeadSnapshot, Steps
 from twophase.transitions import Transition
 from twophase.values import CheckpointRecord
 
@@ -31,7 +31,7 @@ class Held:
     nonce: str
 
     @classmethod
-    def of(cls, seen: Seen) -> Held:
+    def of(cls, seen: HeadSnapshot) -> Held:
         """Return the name of this head."""
         return cls(seen.version, seen.head.nonces[-1] if seen.head.nonces else "")
 
@@ -60,13 +60,13 @@ class Ownership:
 
     def stamp(self, head: HeadValue) -> Steps[HeadValue]:
         """Return `head` with a nonce that was never used, not even by this driver before it was set back (H33)."""
-        drawn = yield from messages.Draw()
+        drawn = yield from messages.DrawNonce()
         with self._lock:
             self.swaps += 1
             nonce = f"{self.session}.{self.swaps}-{drawn}"
         return replace(head, nonces=(*head.nonces, nonce)[-_NONCES_KEPT:])
 
-    def take(self, seen: Seen) -> None:
+    def take(self, seen: HeadSnapshot) -> None:
         """Hold this head, unless another thread has already taken a newer one."""
         with self._lock:
             if seen.version > self.version:
@@ -89,17 +89,17 @@ class Ownership:
         with self._lock:
             self.away = {name: count for name, count in self.away.items() if name != sink}
 
-    def held(self) -> Seen:
+    def held(self) -> HeadSnapshot:
         """Return the newest head that this driver has written or taken, of one moment."""
         with self._lock:
-            return Seen(self.version, self.head, self.content)
+            return HeadSnapshot(self.version, self.head, self.content)
 
-    def expected(self) -> Seen | None:
+    def expected(self) -> HeadSnapshot | None:
         """Return what a swap of `held` expects; None: head was never written."""
         held = self.held()
         return held if held.version else None
 
-    def continues(self, known: Seen, seen: Seen) -> bool:
+    def continues(self, known: HeadSnapshot, seen: HeadSnapshot) -> bool:
         """Whether head has gone on from `known`, see `continues`.
 
         A driver that has written nothing yet, and meets a head that others have changed more often than it names, has
@@ -124,7 +124,7 @@ class Ownership:
         while silent < _ROUNDS:
             landed = yield from messages.Swap(basis, value, point)
             if landed:
-                self.take(Seen(basis.version + 1, value))
+                self.take(HeadSnapshot(basis.version + 1, value))
                 return
             known = self.held()  # before the read: another thread may land more while it is under way
             seen = yield from messages.ReadHead()
@@ -146,10 +146,10 @@ class Ownership:
                 self.take(seen)
                 value = yield from self.stamp(transition.apply(seen.head))
         message = f"head did not take or answer {_ROUNDS} swaps in a row ({point})"
-        raise HeadUnknownError(message, remedy="check the store of head; the next start finds out what landed")
+        raise HeadUnknownError(message, remedy="check the store of head; the next start finds out which swap landed")
 
 
-def continues(known: Seen, seen: Seen, own: str) -> bool:
+def continues(known: HeadSnapshot, seen: HeadSnapshot, own: str) -> bool:
     """Whether `seen` is `known`, or the swaps that have changed it since came after `known` (H29).
 
     Each swap adds its nonce at the end, so that the newest nonce of `known` stands as many places before the end as
@@ -199,7 +199,7 @@ def load(owned: Ownership, ref: RecordRef) -> Steps[CheckpointRecord]:
     raise record
 
 
-def head_set_back(mine: HeadValue, seen: Seen) -> IdentityError:
+def head_set_back(mine: HeadValue, seen: HeadSnapshot) -> IdentityError:
     """The error of a driver that finds a head without the swaps that it has written or seen (H29)."""
     now = seen.head
     message = (

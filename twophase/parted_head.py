@@ -27,7 +27,7 @@ from twophase.codec import (
 )
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 
 PART_BYTES: Final = 32 * 1024
 """That of some 600 splits. Up to it the value holds all, and versions that know no parts read it."""
@@ -53,7 +53,7 @@ class PartedHead:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
     """Held from where a part is stored to where head names it: nothing is pruned in between."""
 
-    def read(self) -> Seen | None:
+    def read(self) -> HeadSnapshot | None:
         """Head as it is now; None: the pipeline never ran. Raises HeadError.
 
         A running driver may prune a part between the read of head and that of the part: then head is read again.
@@ -62,7 +62,7 @@ class PartedHead:
             read = self.store.read()
             while read is not None:
                 try:
-                    return Seen(read.version, decode_head(read.value, self._load), read.value)
+                    return HeadSnapshot(read.version, decode_head(read.value, self._load), read.value)
                 except HeadFormatError:
                     before, read = read, self.store.read()
                     if read == before:
@@ -75,7 +75,7 @@ class PartedHead:
             self.store.put_record(name, content)
             self._record = name, content
 
-    def swap(self, expected: Seen | None, head: HeadValue) -> bool:
+    def swap(self, expected: HeadSnapshot | None, head: HeadValue) -> bool:
         """See HeadStore.swap. All that the new value names is stored before; it lands only where that is there (R6).
 
         The store may have become a replica that lacks what was put, and yet holds what the swap expects. So after a

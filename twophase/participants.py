@@ -1,4 +1,4 @@
-"""What the coordinator asks of a sink on the driver's side. `connectors` implements it, `tests/simulation` too."""
+"""The driver-side contract of a sink. `connectors` and `tests/simulation` implement it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Prepared:
     """
 
     transaction: TransactionId | None
-    description: str  # as an administrator would see it, for messages
-    committable: Committable | None = None  # where the sink knows more than the id (a segment's name)
+    description: str  # as an administrator sees the transaction; for messages
+    committable: Committable | None = None  # if the sink knows more than the id, for example a segment's name
 
 
 class Committer(Protocol):
@@ -34,7 +34,7 @@ class Committer(Protocol):
     the rest. For each checkpoint `permit`, then (tasks write) `commit` and `count` once it is decided, or `prepared`
     and `abort` if it failed; then `revoke`, and `prune` from time to time. `close` is last.
 
-    Blocking: every call may block on the service, except the properties and `permit_away`.
+    Blocking: every call may block on the service, except the properties and `permit_log`.
 
     Raises: SinkUnavailableError for a transient error (connection lost, lock wait timeout, deadlock). The driver
     retries the whole call by that class, so each call is idempotent. FencedError if the claim row has a higher epoch;
@@ -48,23 +48,23 @@ class Committer(Protocol):
 
     @property
     def permits_once(self) -> bool:
-        """True: only the first permit of an epoch matters, before which everything is committed.
+        """Whether only the first permit of an epoch has an effect. All earlier checkpoints are committed before it.
 
-        A sink that may be behind says so: it is then not asked for a permit while it commits an earlier checkpoint.
+        True for a sink that may have a backlog: `permit` is not called while it commits an earlier checkpoint.
         """
 
     @property
     def slots(self) -> frozenset[int]:
-        """Into how many slots the sink may divide a checkpoint from here on (H32). Empty: rows do not wait in a log.
+        """The numbers of slots that a checkpoint may have from now on (H32). Empty: rows do not wait in a log.
 
-        Once it is claimed: the number that the sink has, and the number that the first permit sets. Before: the latter.
+        After `claim`: the number of slots in the sink, and the number that the first permit sets. Before: the latter.
         """
 
     def inspect(self, incarnation: str, expected: Sequence[Committable]) -> SinkState:
-        """Read claim row, highest witness and count of `incarnation`, and which of `expected` lack a visible witness.
+        """Return the claim row, highest witness and count of `incarnation`, and which of `expected` have no witness.
 
-        Called at every start, before anything is changed. Creates the protocol's own tables if they are missing and
-        may be created; raises TargetError with their DDL if not. Changes nothing else.
+        Called at each start, before any change. Creates the protocol's own tables if they are missing and changes
+        nothing else. Raises TargetError with their DDL if they may not be created.
         """
 
     def claim(
@@ -72,96 +72,101 @@ class Committer(Protocol):
     ) -> None:
         """Raise the claim row to (incarnation, epoch), then delete permits of everything older (R3).
 
-        `begins`: the count of a sink that has none yet. `counted`: what the sink is known to have counted. The sink is
-        compared with it before anything is rolled back, since a sink that went back in time may hold prepared what is
-        decided (H27): SetBackError.
+        `begins`: the first count of a sink that has none. `counted`: the number of the last checkpoint that the sink
+        is known to have counted. It is compared before any rollback, because a sink that was restored to an earlier
+        state may hold decided transactions as prepared (H27).
 
-        Returns only when nobody older can prepare any more (it waits for zombie writers). Raises FencedError if the row
-        holds a
-        higher epoch, IdentityError if it holds another incarnation, unless `take_over` says that this is meant (eos
-        reset).
+        Returns only when no older epoch can prepare: it waits for zombie writers.
+
+        Raises FencedError if the row holds a higher epoch; IdentityError if it holds another incarnation and
+        `take_over` is not set (`eos reset` sets it); SetBackError if the sink has counted less than `counted`.
         """
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
-        """Insert the permit of `scope`, while the claim row is this (incarnation, epoch); else FencedError (R5).
+        """Insert the permit of `scope` (R5).
 
-        `counted`: what the sink is known to have counted. Raises SetBackError where it counts less (H26), and where it
-        already has anything of this checkpoint (H33).
+        Raises FencedError if the claim row is not this (incarnation, epoch). Raises SetBackError if the sink has
+        counted less than `counted` (H26), or already has rows of this checkpoint (H33).
         """
 
-    def permit_away(self, scope: Scope) -> None:
-        """Prepare the log for writers of `scope`, and ask the sink nothing. Called only where it has `slots` (H32).
+    def permit_log(self, scope: Scope) -> None:
+        """Prepare the log for writers of `scope`, without a query to the sink. Called only if it has `slots` (H32).
 
-        The one call that another thread may make while a call of the sink is under way.
+        The only method that another thread may call while a call to the sink is in progress.
         """
 
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
-        """Make the committables of a completed checkpoint visible, in checkpoint order (R7). One outcome each.
+        """Make the committables of a completed checkpoint visible, in checkpoint order (R7). Return one outcome each.
 
-        Called again after a failure, from another process too. Called with no committables as well: a sink that
-        counts checkpoints (a write-ahead log's slot) applies every one.
+        Called once more after a failure, also from another process. Called without committables too: a sink that
+        counts checkpoints (a slot of a write-ahead log) applies every checkpoint.
 
-        `own`: this driver has decided the checkpoint after its start, and nothing after it. Raises SetBackError where a
-        sink that finds it applied is past it: the driver was set back with its memory (H33).
+        `own`: this driver has decided the checkpoint since its start, and no later one. Raises SetBackError if the sink
+        has applied a later checkpoint: the driver was restored to an earlier state with its memory (H33).
 
-        `known`: see `count`. A slot of a log moves from there, or from any checkpoint behind it, to this one (H34).
+        `known`: see `count`. A slot of a log moves from there, or from a later checkpoint, to this one (H34).
         """
 
     def count(
         self, incarnation: str, checkpoint_id: int, committables: Sequence[Committable], *, known: int | None = None
     ) -> None:
-        """Count a checkpoint as committed: the sink's count moves from the checkpoint before to this one (H26).
+        """Count a checkpoint as committed: move the sink's count from the checkpoint before to this one (H26).
 
-        `known`: what the sink has counted for certain, where at-least-once checkpoints, which no sink counts, came
-        between; the count then moves from there, or from any of them, to this one. None: the checkpoint before.
+        `known`: the last checkpoint that the sink has counted, if at-least-once checkpoints lie between, which no sink
+        counts. The count then moves from there, or from one of them. None: the checkpoint before.
 
-        Called once all of `committables`, which are all of the sink's, are committed, in checkpoint order; again after
-        a failure. A log has counted in the transaction of the rows, and does nothing. Raises SetBackError where the
-        count is elsewhere, or the sink does not show one of them.
+        Called in checkpoint order when all `committables` of the checkpoint are committed, and once more after a
+        failure. A log counts in the transaction of the rows, so here it does nothing.
+
+        Raises SetBackError if the count has another value, or if the rows of a committable are not visible.
         """
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
-        """Of what a completed checkpoint was decided with, all of it given: what can never become visible (R7).
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+        """Return the committables of a completed checkpoint that can never become visible (R7). Changes nothing.
 
-        Called by `eos repair`, with the checkpoint's later half not committed, and once more with what was written
-        again. Changes nothing. Raises IdentityError for what is lost and cannot be written again.
+        `committables`: all of this sink for the checkpoint. Called by `eos repair`, before the checkpoint is
+        committed, and once more with the rewritten committables.
+
+        Raises IdentityError for a lost committable that cannot be rewritten.
         """
 
-    def permit_again(self, scope: Scope) -> None:
-        """Let tasks write what a decided checkpoint has lost, in this scope, while the claim row is of its incarnation
-        and epoch; else FencedError. `revoke` ends it."""
+    def permit_rewrite(self, scope: Scope) -> None:
+        """Insert a permit to rewrite the lost rows of a decided checkpoint. `revoke` deletes it.
+
+        Raises FencedError if the claim row is not the (incarnation, epoch) of `scope`.
+        """
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
-        """List what is prepared: all of this incarnation, and foreign ones as such. Other pipelines' are left out.
+        """List the prepared transactions of this incarnation, and foreign ones. Other pipelines' are left out.
 
-        `checkpoint_id`: only this one's need be in it. Asked so at each close, when others may be waiting by the
-        hundred.
+        `checkpoint_id`: only the transactions of this checkpoint are needed. Each close sets it, when hundreds of later
+        transactions may be prepared.
         """
 
     def abort(self, prepared: Iterable[Prepared]) -> None:
-        """Roll back. Returns only when none of them is listed any more and none has a witness (H19). Idempotent."""
+        """Roll back. Returns only when no transaction is listed any more and none has a witness (H19). Idempotent."""
 
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
-        """Delete the permits of `scope` and of earlier tries of it; waits for zombie writers that hold one (R9).
+        """Delete the permits of `scope` and of its earlier attempts. Waits for zombie writers that hold one (R9).
 
-        `counted`: the sink has counted the checkpoint. It is asked before anything is rolled back: SetBackError (H27).
+        `counted`: the sink has counted the checkpoint. Raises SetBackError, before any rollback, if it has not (H27).
         """
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
-        """Count every checkpoint up to this one as committed, where the sink counts them; else there is nothing to do.
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+        """Count every checkpoint up to this one as committed, if the sink counts checkpoints. Idempotent.
 
-        Called at a start that follows checkpoints whose tasks committed by themselves, or that were written without
-        this sink, once it is claimed. `counted`: what the sink is known to have counted.
+        Called at a start, after `claim`, if earlier checkpoints were at-least-once or were written without this sink.
+        `counted`: the last checkpoint that the sink is known to have counted.
 
-        Raises FencedError if it is not this (incarnation, epoch)'s any more. Raises SetBackError where it counts less
-        than is known: a higher count would hide from every later start that the sink went back in time (H34).
-        Idempotent.
+        Raises FencedError if the claim row is not this (incarnation, epoch). Raises SetBackError if the sink has
+        counted less than `counted`: a higher count would hide from later starts that the sink was restored to an
+        earlier state (H34).
         """
 
     def prune(self, incarnation: str, below: int) -> None:
-        """Drop witnesses (and segments) of checkpoints below `below`; never above what head calls committed (R9)."""
+        """Delete the witnesses and segments of checkpoints below `below`, which head has as committed (R9)."""
 
     def close(self) -> None:
-        """Let go of connections. Rolls nothing back that is prepared."""
+        """Close the connections. Prepared transactions stay prepared."""

@@ -1,4 +1,4 @@
-"""R7: what a completed checkpoint has lost is written again, and then committed. Pure; read top to bottom.
+"""R7: rewrite the lost rows of a completed checkpoint, and commit them. Pure; read top to bottom.
 
 The lost transactions' rows are prepared again by new ones, of this epoch, as in R5: until head names them nobody can
 commit them, and whoever comes next rolls them back. Then one swap (`transitions.Repair`) puts them into the decision,
@@ -31,36 +31,36 @@ _NOTHING: Final[Mapping[str, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a completed checkpoint can never show, unless it is written again."""
+    """The committables of a completed checkpoint that are lost: their rows need a rewrite."""
 
     record: CheckpointRecord
-    lost: Mapping[str, tuple[Committable, ...]]  # by sink; none of them is empty
+    lost: Mapping[str, tuple[Committable, ...]]  # by sink; no tuple is empty
 
     @property
     def each(self) -> list[tuple[str, Committable]]:
-        """Sink and what it has lost, one by one."""
+        """Pairs of a sink and a lost committable."""
         return [(sink, each) for sink, group in self.lost.items() for each in group]
 
     @property
     def rows(self) -> int:
-        """That are lost, over all sinks."""
+        """The number of lost rows, over all sinks."""
         return sum(each.rows for _, each in self.each)
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """What a repair has done."""
+    """The result of a repair."""
 
     head: HeadValue
-    losses: tuple[Loss, ...]  # of each checkpoint that had any; none: what was decided is committed
+    losses: tuple[Loss, ...]  # of each checkpoint with losses; empty: all decided rows are committed
 
 
 def repair(
     pipeline: str, sinks: Sequence[str], preparing: Sequence[str], session: str, incarnation: str, retained: int
 ) -> Steps[Repaired]:
-    """Take the pipeline over as a start does, but write again what that would call lost.
+    """Take over the pipeline as a start does, and rewrite the rows that a start would report as lost.
 
-    Killed at any point, it is run again, or the pipeline is started where nothing is lost any more.
+    If it is killed at any point, run it once more; or start the pipeline, if no row is lost any more.
 
     `preparing`: those of the sinks that hold transactions under permits, which a claim ends; the others have logs.
 
@@ -123,7 +123,7 @@ def _bring_to_its_end(owned: Ownership, ref: RecordRef) -> Steps[list[Loss]]:
 
 
 def _ask(number: int, committables: Mapping[str, tuple[Committable, ...]]) -> Steps[dict[str, tuple[Committable, ...]]]:
-    found = yield from messages.FindLost(number, committables)
+    found = yield from messages.FindMissing(number, committables)
     return {sink: tuple(group) for sink, group in found.items() if group}
 
 
@@ -132,8 +132,8 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     check_digest_method(loss.record)
     number = loss.record.checkpoint_id
     scope = Scope(owned.head.incarnation, owned.head.epoch, number)
-    yield from messages.PermitAgain(scope, tuple(loss.lost))
-    answer = yield from messages.WriteAgain(scope, loss.record, loss.lost)
+    yield from messages.PermitRewrite(scope, tuple(loss.lost))
+    answer = yield from messages.RewriteMissing(scope, loss.record, loss.lost)
     if isinstance(answer, Failed):
         made: CheckpointRecord | ConnectorError = answer.error
     else:
@@ -193,7 +193,7 @@ def rebuild_record(
 
 
 def _rows(group: Iterable[Committable]) -> dict[int, tuple[int, int]]:
-    """Number and digest of the rows that a task was given, refused or not, by task."""
+    """Return by task the number and digest of the rows that it received, refused or not."""
     return {each.transaction.task: (each.rows + each.refused, each.digest) for each in group}
 
 

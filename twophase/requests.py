@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 
 from eos.errors import ConnectorError, HeadFormatError
 from twophase.codec import check_readable, own_fields
-from twophase.head import Shelf
+from twophase.head import BlobStore
 
 T = TypeVar("T", "Request", "Answer")
 
@@ -73,7 +73,7 @@ class Answer:
 class Channel:
     """Requests and answers of one pipeline. May be used from several threads and processes; every call may block."""
 
-    shelf: Shelf
+    blobs: BlobStore
     clock: Callable[[], float] = time.time
     _last_ms: int = 0  # of an id given here: what one channel asks is heard in the order in which it was asked
 
@@ -83,7 +83,7 @@ class Channel:
         self._last_ms = max(round(now * 1000), self._last_ms + 1)
         name = f"{self._last_ms:013d}-{secrets.token_hex(4)}"
         request = Request(name, kind, dict(arguments), now, now + patience_s, asked_by)
-        self.shelf.put(_asked(request.id), _dump(request))
+        self.blobs.put(_asked(request.id), _dump(request))
         return request
 
     def pending(self) -> tuple[Request, ...]:
@@ -91,46 +91,46 @@ class Channel:
 
         Raises HeadError.
         """
-        names = set(self.shelf.names())
+        names = set(self.blobs.names())
         ids = (found[1] for name in sorted(names) if (found := _ASKED_NAME.fullmatch(name)))
         requests = [self._read(each) for each in ids if _answered(each) not in names]
         return tuple(request for request in requests if request is not None and request.expires_at > self.clock())
 
     def _read(self, request_id: str) -> Request | None:
-        content = self.shelf.get(_asked(request_id))
+        content = self.blobs.get(_asked(request_id))
         if content is None:  # just withdrawn
             return None
         try:
             return _load(content, Request)
         except HeadFormatError as error:
-            self.shelf.put(_answered(request_id), _dump(Answer(ok=False, message=error.message)))
+            self.blobs.put(_answered(request_id), _dump(Answer(ok=False, message=error.message)))
             return None
 
     def find(self, request_id: str) -> Request | None:
         """One that was asked, by its id (of the form ID); None if it is withdrawn or forgotten. Raises HeadError."""
-        content = self.shelf.get(_asked(request_id))
+        content = self.blobs.get(_asked(request_id))
         return _load(content, Request) if content is not None else None
 
     def answer(self, request: Request, answer: Answer) -> None:
         """Store the answer durably. The first one stands. Raises HeadError."""
-        self.shelf.put(_answered(request.id), _dump(answer))
+        self.blobs.put(_answered(request.id), _dump(answer))
 
     def answer_of(self, request: Request) -> Answer | None:
         """None while there is none. Raises HeadError."""
-        content = self.shelf.get(_answered(request.id))
+        content = self.blobs.get(_answered(request.id))
         return _load(content, Answer) if content is not None else None
 
     def withdraw(self, request: Request) -> Answer | None:
         """Take it back; the answer, if it was given meanwhile. Who has begun on it may go on. Raises HeadError."""
-        self.shelf.delete(_asked(request.id))
+        self.blobs.delete(_asked(request.id))
         return self.answer_of(request)
 
     def sweep(self) -> None:
         """Forget what was asked long ago. Called by the driver, at its start. Raises HeadError."""
-        for name in self.shelf.names():
+        for name in self.blobs.names():
             found = _NAME.fullmatch(name)
             if found and int(found[1]) / 1000 + _KEPT_S < self.clock():
-                self.shelf.delete(name)
+                self.blobs.delete(name)
 
 
 ID: Final = "^[0-9]{13}-[0-9a-f]{8}$"

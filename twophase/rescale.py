@@ -15,10 +15,10 @@ from twophase import messages
 from twophase.checkpoint import put_record_of, say, show, tell
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Failed, Rewritten, Steps
+from twophase.messages import Failed, StateRescaled, Steps
 from twophase.ownership import Ownership, check_owned
 from twophase.startup import claim_head, recover
-from twophase.transitions import Complete, Note
+from twophase.transitions import Complete, CompleteDirect
 from twophase.values import CheckpointRecord, SparkState
 
 
@@ -62,7 +62,7 @@ def rescale(
         return Rescaled(owned.head, before, before)
     if before == partitions:
         return Rescaled(owned.head, before, before)
-    answer = yield from messages.Rewrite(owned.head.incarnation, number, partitions)
+    answer = yield from messages.RescaleState(owned.head.incarnation, number, partitions)
     if isinstance(answer, Failed):
         yield from _take_back(owned, number)
         raise answer.error
@@ -85,7 +85,7 @@ def _check_at_rest(head: HeadValue, spark: SparkState) -> int:
         raise SpecError(message, remedy=remedy)
     if not is_at_rest(head, spark):
         message = f"batch {max(spark.newest_planned, head.completed)} of pipeline {head.pipeline} has not ended"
-        raise IdentityError(message, remedy="another driver has begun it meanwhile: stop that one, and run this again")
+        raise IdentityError(message, remedy="another driver has started meanwhile: stop that driver, and retry")
     return before
 
 
@@ -104,7 +104,7 @@ def _take_back(owned: Ownership, number: int) -> Steps[None]:
 
 
 def _decide(
-    owned: Ownership, sinks: Sequence[str], retained: int, done: Rewritten, partitions: int, *, direct: bool
+    owned: Ownership, sinks: Sequence[str], retained: int, done: StateRescaled, partitions: int, *, direct: bool
 ) -> Steps[CheckpointRecord]:
     """As R5 to R9 for a checkpoint of no tasks: no split moves, and slots count it."""
     head, before = owned.head, owned.head.records
@@ -125,7 +125,7 @@ def _decide(
     put = put_record_of(record)
     yield from put
     if direct:
-        yield from owned.swap(Note(Complete(record, put.ref), retained), "note")
+        yield from owned.swap(CompleteDirect(Complete(record, put.ref), retained), "note")
         yield from tell(owned, record, before)
     else:
         yield from owned.swap(Complete(record, put.ref), "decide")

@@ -14,7 +14,7 @@ from twophase import messages
 from twophase.abandoned import Abandoned
 from twophase.ending import end_incarnation
 from twophase.head_value import HeadValue
-from twophase.messages import Seen, Steps
+from twophase.messages import HeadSnapshot, Steps
 from twophase.ownership import Ownership
 from twophase.transitions import Claim, SetPositions, Transition
 from twophase.values import StartingPoint
@@ -145,14 +145,16 @@ def reset(
     )
 
 
-def read_expected(claim: ClaimExpected) -> Steps[Seen | None]:
+def read_expected(claim: ClaimExpected) -> Steps[HeadSnapshot | None]:
     """Read head. Raises IdentityError where it is not as expected: before anything is changed."""
     seen = yield from messages.ReadHead()
     claim.check(seen.head if seen is not None else None)
     return seen
 
 
-def begin(seen: Seen | None, claim: ClaimExpected, birth: Birth, session: str, *, abandon_lost: bool) -> Steps[Begun]:
+def begin(
+    seen: HeadSnapshot | None, claim: ClaimExpected, birth: Birth, session: str, *, abandon_lost: bool
+) -> Steps[Begun]:
     """End the incarnation in head, put another one in its place, and claim the sinks for it.
 
     `seen`: head as `read_expected` returned it. Raises what `reset` raises.
@@ -191,7 +193,7 @@ def _create_head(owned: Ownership, point: str) -> Steps[None]:
         if seen is None or value.nonces[-1] not in seen.head.nonces:
             message = "another driver of this pipeline has started at the same moment"
             raise FencedError(message, remedy="stop it, and give the command again")
-    owned.take(Seen(owned.version + 1, value))
+    owned.take(HeadSnapshot(owned.version + 1, value))
 
 
 def _describe(head: HeadValue | None) -> str:

@@ -101,7 +101,7 @@ def restore(
     head = seen.head if seen is not None else None
     inspected = yield from messages.Inspect(head.incarnation if head else incarnation, {})
     if not take_over and (foreign := foreign_claims(head, inspected.sinks)):
-        raise of_another_life(pipeline, foreign)
+        raise of_another_incarnation(pipeline, foreign)
     record = _record(Scope(incarnation, head.epoch + 1 if head else 1, seed.checkpoint_id), sinks, seed)
     put = put_record_of(record) if record is not None else None
     if put is not None:
@@ -132,7 +132,7 @@ def foreign_claims(head: HeadValue | None, sinks: Mapping[str, SinkState]) -> di
     }
 
 
-def of_another_life(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
+def of_another_incarnation(pipeline: str, foreign: Mapping[str, str]) -> IdentityError:
     """The error for sinks that `foreign_claims` has found."""
     listed = ", ".join(f"{name} (incarnation {incarnation})" for name, incarnation in foreign.items())
     message = f"another incarnation of pipeline {pipeline!r} has written to {listed}, and may still run elsewhere"

@@ -19,7 +19,7 @@ from eos.errors import (
 from twophase import messages
 from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue
-from twophase.messages import Seen, Steps
+from twophase.messages import HeadSnapshot, Steps
 from twophase.news import CommittedUpTo, SinkAway
 from twophase.ownership import RESTORE_NEWEST, Ownership, check_owned, continues, fenced_error, head_set_back, load
 from twophase.set_back import check_undecided, counted_by, find_missing, find_set_back, known_by, read_counting_records
@@ -33,19 +33,20 @@ _ROUNDS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a start has found, and has refused nothing of (R2)."""
+    """The result of the comparison at a start, which found no contradiction (R2)."""
 
     newest: CheckpointRecord | None = None  # of the newest completed checkpoint
-    found: Mapping[str, int] = field(default_factory=dict)  # by sink, what it counts now
+    found: Mapping[str, int] = field(default_factory=dict)  # by sink, its count now
     known: Mapping[str, int] = field(default_factory=dict)
-    """By sink, what it had counted when head was read: see set_back.known_by. At-least-once counts none."""
+    """By sink, its count when head was read (see set_back.known_by). At-least-once checkpoints are not counted."""
     counted: Mapping[str, int] = field(default_factory=dict)
-    """By sink, the newest checkpoint that it counts once what is decided is committed."""
+    """By sink, the newest checkpoint that it counts once the decided checkpoints are committed."""
     missing: tuple[CheckpointRecord, ...] = ()
-    """What head calls committed, and a sink that went back in time lacks: with its part alone. It holds that prepared
-    (H27), unless this is a repair, which writes again what is gone (H31)."""
-    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # sinks that do not answer, and need not (H32)
-    away_counted: Mapping[str, int] = field(default_factory=dict)  # what each of them has counted for certain
+    """Checkpoints that head has as committed and that a sink lacks after a restore, with the part of that sink only.
+
+    The sink holds them as prepared (H27), unless this is a repair, which rewrites lost rows (H31)."""
+    away: Mapping[str, ConnectorError] = field(default_factory=dict)  # optional sinks that do not answer (H32)
+    away_counted: Mapping[str, int] = field(default_factory=dict)  # the certain count of each of these sinks
     direct: frozenset[int] = frozenset()  # see transitions.Claim
 
 
@@ -55,11 +56,11 @@ def start(
     session: str,
     incarnation: str,
     retained: int,
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     late: Collection[str] = (),
     known: Mapping[str, Collection[str]] | None = None,
 ) -> Steps[Ownership]:
-    """Take the pipeline over. Nothing older can decide or prepare afterwards, and nothing older is left prepared.
+    """Take over the pipeline. Afterwards no older epoch can decide or prepare, or has prepared transactions.
 
     Args:
         pipeline: name in the spec.
@@ -78,7 +79,7 @@ def start(
 
 
 def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
-    """R3: commit what is decided, then end everything else that is older."""
+    """Commit decided checkpoints, then abort all other transactions of older epochs (R3)."""
     for record in compared.missing:  # head calls it committed, and the sink went back in time (H27)
         yield from commit_and_count(owned, record)
     yield from _commit_decided(owned)
@@ -91,17 +92,19 @@ def recover(owned: Ownership, retained: int, compared: Compared) -> Steps[None]:
     if head.committed < head.completed and not owned.away:  # said last, as in R9: nothing of it is open
         yield from owned.swap(Committed(head.completed, retained), "committed")
     if newest is not None and (uncounted := _uncounted(head, newest)):
-        yield from messages.CatchUp(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
+        yield from messages.FastForward(head.incarnation, head.epoch, newest.checkpoint_id, uncounted, compared.counted)
         owned.note_counted({name: newest.checkpoint_id for name in uncounted if name in compared.found})
     yield from messages.Sweep(owned.head)
     for name, error in compared.away.items():
-        yield from messages.Tell(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
-    yield from messages.Tell(CommittedUpTo(owned.head.incarnation, owned.head.committed))
+        yield from messages.Emit(SinkAway(name, tuple(each.checkpoint_id for each in owned.waiting), error))
+    yield from messages.Emit(CommittedUpTo(owned.head.incarnation, owned.head.committed))
 
 
 def _uncounted(head: HeadValue, newest: CheckpointRecord) -> tuple[str, ...]:
-    """The sinks that have not counted the newest checkpoint and lack nothing of it: tasks have committed there
-    themselves, or the pipeline ran without the sink, which was let join again (`late`)."""
+    """Return the sinks that have not counted the newest checkpoint and lack no row of it.
+
+    Its tasks have committed themselves (at-least-once), or the pipeline ran without the sink, which has rejoined.
+    """
     return tuple(sink for sink in head.sinks if newest.direct or sink not in newest.committables)
 
 
@@ -110,17 +113,17 @@ def claim_head(
     sinks: Sequence[str],
     session: str,
     incarnation: str,
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     late: Collection[str] = (),
     *,
     rescales: bool = False,
     repairs: bool = False,
     known: Mapping[str, Collection[str]] | None = None,
 ) -> Steps[tuple[Ownership, Compared]]:
-    """R1 and R2. Returns head as it is claimed, and what the comparison has found.
+    """Compare the stores and claim head (R1, R2). Return the claimed head and the result of the comparison.
 
-    Two drivers that start together take turns: who is refused begins again and finds the other's epoch. A restart is
-    no such start: it goes on only while nobody else has claimed, or two runs would take over from one another for ever.
+    If two drivers start at the same time, the refused one retries and finds the other's epoch. A restart does not
+    retry: it continues only if no other run has claimed. Otherwise two runs would fence each other forever.
     """
     claims = 0  # a nonce is used once: an earlier claim that landed late must not pass for this one
     for _ in range(_ROUNDS):
@@ -136,7 +139,7 @@ def claim_head(
             if again == seen:
                 raise
             continue  # a driver that still lives moved head while we looked: the comparison was of two moments
-        basis = seen or Seen(0, _newborn(pipeline, incarnation))
+        basis = seen or HeadSnapshot(0, _newborn(pipeline, incarnation))
         owned = Ownership(session, basis.version, basis.head, claims, content=basis.content)
         value = yield from owned.stamp(Claim(tuple(sinks), compared.direct).apply(owned.head))
         claims = owned.swaps
@@ -144,7 +147,7 @@ def claim_head(
             landed = yield from messages.ReadHead()
             if landed is None or value.nonces[-1] not in landed.head.nonces:
                 continue
-        owned.take(Seen(owned.version + 1, value))
+        owned.take(HeadSnapshot(owned.version + 1, value))
         owned.note_counted(compared.known)
         owned.away, owned.absent = compared.away_counted, frozenset(compared.away_counted)
         return owned, compared
@@ -152,7 +155,7 @@ def claim_head(
     raise HeadUnknownError(message, remedy="see that its store answers, and that no other driver of it is running")
 
 
-def _check_follows(mine: Seen, seen: Seen, session: str) -> None:
+def _check_follows(mine: HeadSnapshot, seen: HeadSnapshot, session: str) -> None:
     """Raise FencedError for a newer epoch, unless a start of this run has claimed it, which failed later on.
 
     Raises IdentityError for a head without what this run has written (H29).
@@ -277,7 +280,7 @@ def abort_leftovers(head: HeadValue, sinks: tuple[str, ...] | None, *, runs: boo
     if twins:  # this driver has prepared nothing yet (H29)
         message = (
             f"head of pipeline {head.pipeline} was set back: a sink holds {twins[0].description}, which another driver "
-            f"has prepared in epoch {head.epoch}, that of this driver"
+            f"has prepared in epoch {head.epoch}, which is this driver's epoch"
         )
         raise IdentityError(message, remedy=RESTORE_NEWEST)
     if newer:

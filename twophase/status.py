@@ -8,7 +8,7 @@ from eos.errors import HeadFormatError
 from twophase.codec import decode_record
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.parted_head import PartedHead
 from twophase.values import CheckpointRecord
 
@@ -27,7 +27,7 @@ class Status:
         return checkpoint.checkpoint_id <= self.head.committed
 
 
-def read_seen(store: HeadStore) -> Seen | None:
+def read_seen(store: HeadStore) -> HeadSnapshot | None:
     """Head as it is now; None: the pipeline never ran. Raises HeadError."""
     return PartedHead(store).read()
 

@@ -119,7 +119,7 @@ class Repair:
 
     record: CheckpointRecord
     ref: RecordRef
-    instead_of: RecordRef
+    replaces: RecordRef
 
     def apply(self, head: HeadValue) -> HeadValue:
         scope = self.record.scope
@@ -127,10 +127,10 @@ class Repair:
         if (scope.incarnation, scope.epoch) != (head.incarnation, head.epoch):
             message = f"{scope} was prepared by another epoch than {head.epoch} of {head.incarnation}"
             raise IdentityError(message, remedy="run `eos repair` again")
-        if number <= head.committed or head.record_of(number) != self.instead_of:
+        if number <= head.committed or head.record_of(number) != self.replaces:
             message = f"checkpoint {number} is not what it was when its repair began"
             raise IdentityError(message, remedy="see `eos status`, and run `eos repair` again if it is still needed")
-        return replace(head, records=tuple(self.ref if each == self.instead_of else each for each in head.records))
+        return replace(head, records=tuple(self.ref if each == self.replaces else each for each in head.records))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class CompleteDirect:
     """At-least-once: the tasks have committed by themselves, so that the checkpoint is completed and committed at once.
 
     A driver that was superseded learns it here (R1); what its tasks wrote is written again by whoever came after.

@@ -19,7 +19,7 @@ from spark_jobs.batch.acks import acknowledgement, by_sink, committables, measur
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.observe.history.entries import Entry
-from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag
 from spark_jobs.observe.history.recorder import Recorder
 from spark_jobs.observe.history.retention import Retention
@@ -95,8 +95,8 @@ class _Stored:
         return replace(head, completed=last, committed=last, records=self.refs())
 
 
-class _Writing(Filing):
-    """A Filing without its thread, which writes at once: so that its work can be counted."""
+class _Writing(WriterThread):
+    """A WriterThread without its thread, which writes at once: so that its work can be counted."""
 
     def __init__(self, path: Path) -> None:
         self._at_once = HistoryWriter(path, Retention(), time.time())
@@ -113,7 +113,7 @@ class _Topic:
 
     name = SOURCE
 
-    def lost(self, _ranges: object) -> list[OffsetRange]:
+    def lost_ranges(self, _ranges: object) -> list[OffsetRange]:
         return []
 
 
@@ -126,7 +126,7 @@ class Coordinator:
         self.log = LocalSparkLog(folder)
         self.sinks = {f"sink{number}": FreeSink(f"sink{number}") for number in range(size.sinks)}
         history = folder / "history.sqlite"
-        self._filing = Filing(history, Retention()) if threads else _Writing(history)
+        self._filing = WriterThread(history, Retention()) if threads else _Writing(history)
         recorder = Recorder(self._filing, "run", {}, str)
         driver = Driver(
             PIPELINE,
@@ -137,7 +137,7 @@ class Coordinator:
             incarnation=INCARNATION,
             retained=size.stored // 2 if size.pruned else 2 * size.stored,
             gather=at_once if threads else one_by_one,
-            watcher=recorder.news,
+            watcher=recorder.on_driver_event,
         )
         self._ends = {f"orders/{number}": 0 for number in range(size.splits)}
         self._offsets = self.log.folder(INCARNATION) / "offsets"

@@ -33,7 +33,7 @@ class FreeSink:
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self.calls["permit"] += 1
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         raise NotImplementedError
 
     def commit(
@@ -48,10 +48,10 @@ class FreeSink:
     ) -> None:
         self.calls["count"] += 1
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         raise NotImplementedError
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         raise NotImplementedError
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -64,7 +64,7 @@ class FreeSink:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self.calls["revoke"] += 1
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         raise NotImplementedError
 
     def prune(self, incarnation: str, below: int) -> None:

@@ -59,13 +59,13 @@ class CountedServer:
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         self.commit_prepared(transaction)
 
-    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
+    def missing_commits(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         return ()
 
-    def forgotten(self, *_: object) -> Collection[TransactionId]:
+    def unlisted(self, *_: object) -> Collection[TransactionId]:
         return ()
 
-    def remind(self, transaction: TransactionId) -> None: ...
+    def relist(self, transaction: TransactionId) -> None: ...
 
     def answers(self) -> bool:
         return True

@@ -13,11 +13,11 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "permits": ("Permit", "Revoke"),
     "counts": ("Count",),
     "record": ("PutRecord",),
-    "head": ("Draw", "Swap decide", "Swap committed"),
+    "head": ("DrawNonce", "Swap decide", "Swap committed"),
     "listing": ("ListPrepared", "AbortPrepared"),
     "pruning": ("Prune",),
     "offsets": ("CommitBack",),
-    "telling": ("Tell",),
+    "telling": ("Emit",),
 }
 """Of the protocol, R5 to R10, by the driver's actions. Permits, the listing and pruning are statements in the database;
 record, head and records that are pruned are files; offsets go to Kafka, and what is told to the history."""

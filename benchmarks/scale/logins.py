@@ -16,8 +16,8 @@ import sqlalchemy
 
 from benchmarks.bench.targets import execute
 from connectors.sql import pool
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from integration_tests import databases
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
@@ -40,7 +40,7 @@ class _Cost:
 
 @dataclass
 class _Case:
-    life: Life
+    driver: SinkDriver
     server: psutil.Process
     logins: Callable[[], int]
     direct: bool
@@ -55,7 +55,7 @@ class _Case:
         written = []
         for task in range(tasks):
             first = (self.checkpoint_id * tasks + task) * _ROWS
-            write = self.life.write_directly if self.direct else self.life.prepare
+            write = self.driver.write_directly if self.direct else self.driver.prepare
             written.append(write(scope, *rows(first, first + _ROWS), task=task))
             if not kept:
                 _forget()
@@ -63,29 +63,29 @@ class _Case:
         time.sleep(1.5)  # and a connection that has ended is accounted for by then
         cost = _Cost(time_s, client_s, _cpu_s(self.server) - server, self.logins() - logins)
         if not self.direct:
-            self.life.decided[self.checkpoint_id] = written
-            self.life.commit(self.checkpoint_id)
-            self.life.committer.count(self.life.incarnation, self.checkpoint_id, written)
-            self.life.committer.revoke(scope, counted=True)
+            self.driver.decided[self.checkpoint_id] = written
+            self.driver.commit(self.checkpoint_id)
+            self.driver.committer.count(self.driver.incarnation, self.checkpoint_id, written)
+            self.driver.committer.revoke(scope, counted=True)
         self.checkpoint_id += 1
         return cost
 
     def _scope(self) -> Scope:
         if self.direct:
-            return Scope(self.life.incarnation, self.life.epoch, self.checkpoint_id)
-        return self.life.permit(self.checkpoint_id)
+            return Scope(self.driver.incarnation, self.driver.epoch, self.checkpoint_id)
+        return self.driver.permit(self.checkpoint_id)
 
 
 def measure(services: Services, sink: str, *, direct: bool, tasks: int, rounds: int) -> dict[str, Any]:
     """Run the pairs; return the facts of a line. Raises RuntimeError where not each row is there once."""
     with _on_postgres() if sink == "postgresql" else _on_mysql(services) as (target, server, logins):
-        case = _Case(Life(target), server, logins, direct)
-        case.life.start()
+        case = _Case(SinkDriver(target), server, logins, direct)
+        case.driver.start()
         try:
             case.run(tasks, kept=True)  # the first connection of a process asks more
             pairs = [(case.run(tasks, kept=False), case.run(tasks, kept=True)) for _ in range(rounds)]
         finally:
-            case.life.close()  # rolls back what a failure has left prepared
+            case.driver.close()  # rolls back what a failure has left prepared
             _forget()
         arrived, expected = len(target.rows()), case.checkpoint_id * tasks * _ROWS
         if arrived != expected or sum(target.rows().values()) != expected:

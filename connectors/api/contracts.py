@@ -1,8 +1,7 @@
-"""What a connector is. A new sink is one file: a `Sink`, its `Writer`, its `Committer`; and a line in `registry`. A
-`DirectWriter` beside them writes at-least-once.
+"""The contracts of connectors: `Source`; `Sink` with its `Writer`, `DirectWriter` and `Committer`.
 
-Everything that crosses to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only;
-connections are opened where they are used.
+Everything that is sent to a Spark task (`Source`, `Sink`, a split) is picklable and holds configuration only.
+Connections are opened where they are used.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timest
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of `eos doctor`: the check, its result, and what to do if it failed.
+    """One line of `eos doctor`: a check, its result, and the remedy if it failed.
 
     Created by: `check` of a source or a sink. Read by: `eos doctor`, which prints the findings in their order and exits
     with code 1 if one is not `ok` and `fatal`. `remedy` is one sentence, and empty where `ok`.
@@ -45,10 +44,10 @@ class Horizon:
     most, and stores the splits of `discovered` in that very plan (R6).
     """
 
-    ends: Positions  # of each split: the end of the records that can be read
-    discovered: StartingPoint  # splits and topics that were not known, with the first offset that they have
+    ends: Positions  # by split: the end of the records that can be read
+    discovered: StartingPoint  # new splits and topics, with the first offset of each
     withheld: Positions = field(default_factory=dict)
-    """Ends of the records of splits that have records past `ends`. Those records exist and cannot be read yet.
+    """By split, the end of the records that exist and cannot be read yet. Splits without such records are left out.
 
     Invariant: withheld[split] > ends[split].
     """
@@ -80,102 +79,115 @@ class Source(Protocol):
 
     @property
     def split_above(self) -> int | None:
-        """A range of more offsets than this is read by several tasks, in no order. None: never.
+        """The number of offsets above which several tasks read one range, in no order. None: one task reads a range.
 
-        It has no effect where positions are not integers.
+        Without effect if positions are not integers.
         """
 
     @property
     def join_below(self) -> int:
-        """A task reads ranges until it has this many offsets, where positions are integers."""
+        """The number of offsets up to which small ranges share a task. Without effect if positions are not integers."""
 
     @property
     def schema(self) -> pa.Schema:
         """Decoded columns followed by the metadata columns, as `read` yields them."""
 
     def select(self, columns: Sequence[str]) -> Source:
-        """The same source, reading only these columns of `schema` (in schema order)."""
+        """Return this source reading only `columns` of `schema`, in the order of the schema."""
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
-        """Where each split starts by `starting_offsets`, but for those that `known` says, or leaves to `horizon`.
+        """Resolve `starting_offsets`: return the first position of each split that `known` does not contain.
 
-        Called at each start of a query; the answer is stored, so that each split is resolved once in a pipeline's
-        life (R6). Raises SourceError if the service does not answer, OffsetOutOfRangeError like `horizon`.
+        Splits of a topic in `known` are left to `horizon`. The driver calls this at each start of a query and stores
+        the result, so each split is resolved once per incarnation (R6).
+
+        Raises SourceError if the service does not answer, OffsetOutOfRangeError as `horizon` does.
         """
 
     def horizon(self, known: StartingPoint) -> Horizon:
-        """What may be planned now. Called once per checkpoint, in Spark's planner process.
+        """Return the positions up to which records can be read now. Called once per checkpoint, in the planner process.
 
-        Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic is no longer the one of
-        `known`: its offsets would name other records.
+        Raises SourceError if the service does not answer, OffsetOutOfRangeError if a topic was recreated since `known`
+        was stored: its offsets would name other records.
         """
 
     def limit(self, offsets: OffsetRange, max_records: int) -> Position:
-        """Return where a checkpoint ends that takes about so many records of the range: after its start, within it.
+        """Return the position in `offsets` that is about `max_records` records after its start.
 
-        Called in Spark's planner process, for ranges whose positions are not integers: those are cut by their
-        distance. The answer is the range's end if the source cannot tell.
+        The position is after the start and not after the end; it is the end if the source cannot tell. Called in the
+        planner process, only if positions are not integers.
         """
 
     def witnesses(self, ranges: Sequence[OffsetRange]) -> Mapping[str, str]:
-        """Return by split a witness of the last record of each range: text by which `check_witnesses` knows the record.
+        """Return by split a witness of the last record of each range: text that identifies the record.
 
-        Called once per checkpoint that has records, in Spark's planner process. A range that ends in no record has
-        none. Raises SourceError if the service does not answer.
+        A range that does not end in a record has no witness. Called once per checkpoint that has records, in the
+        planner process. Raises SourceError if the service does not answer.
         """
 
     def check_witnesses(self, witnesses: Mapping[str, str]) -> None:
-        """Compare the records with their witnesses. A record that the service has deleted since is not judged.
+        """Compare the records with their witnesses. Skip a record that the service has deleted since.
 
-        Raises OffsetOutOfRangeError if there is another record: the log went back in time (H23). SourceError if the
-        service does not answer.
+        Raises OffsetOutOfRangeError if another record is in its place: the log was restored to an earlier state (H23).
+        Raises SourceError if the service does not answer.
         """
 
-    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
-        """What of these ranges the service no longer has, and `read` leaves out because the spec says so.
+    def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """Return the parts of `ranges` that the service has deleted and that `read` skips, as the spec allows.
 
-        Called once per checkpoint, before it is read, for the user to be told. Empty where loss is an error.
-        """
-
-    @property
-    def puts_aside(self) -> bool:
-        """Whether bad records are to become dead letters: `read` leaves them out and counts them.
-
-        Bad is what does not decode, or has metadata that a column of `schema` cannot hold.
+        Called once per checkpoint, before it is read; the driver logs the result. Empty if the spec makes loss an
+        error.
         """
 
     @property
-    def leaves_out(self) -> bool:
-        """Whether `read` leaves out bad records, which are then nowhere, and counts them."""
+    def rejects_bad_records(self) -> bool:
+        """Whether bad records become dead letters: `read` skips them and reports their number.
 
-    def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = ...) -> Iterator[pa.RecordBatch]:
-        """The records of ranges of different splits, of each in offset order, in batches of bounded size and one split.
-        Called in a task, again on a retry.
+        A record is bad if it does not decode, or if a column of `schema` cannot hold its metadata.
+        """
 
-        `put_aside`: is told how many records of a batch are bad, before the batch after it.
+    @property
+    def skips_bad_records(self) -> bool:
+        """Whether `read` skips bad records and counts them. They are written nowhere."""
 
-        Yields exactly the records that exist in `[start, end)`: gaps and transaction markers are not errors, a range
-        whose start the service no longer has is (OffsetOutOfRangeError). Ends only when all ranges are exhausted.
+    def read(
+        self, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None] = ...
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the records of `ranges`, each range of another split, in batches of one split and of bounded size.
+
+        The records of a split are in offset order. Yields exactly the records that exist in `[start, end)`, and ends
+        when all ranges are exhausted. Gaps and transaction markers are not errors. Called in a task, and once more if
+        Spark retries the task.
+
+        `on_bad_records`: called with the number of bad records of a batch, before the next batch.
+
+        Raises OffsetOutOfRangeError if the service no longer has the start of a range.
         """
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
-        """The bad records of the range, as rows of `dead_letters.RECORD`: the ones that `read` of the same source,
-        with the same columns, leaves out. Called in a task of the checkpoint that `read` them, where there are any.
+        """Yield the bad records of a range as rows of `dead_letters.RECORD`.
+
+        These are the records that `read` skips, called on the same source with the same columns. Called in a task of
+        the same checkpoint, only if `read` reported bad records.
         """
 
     def records(self, split: str, offsets: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """Those of these records that the service still has, as rows of `dead_letters.RECORD`, each once, whether they
-        are bad or not; their `error` is empty, or says what of one could not be read. `offsets` are in order.
+        """Yield the records at `offsets`, bad or not, each once, as rows of `dead_letters.RECORD`.
 
-        Called in a task of the checkpoint that `read` them. Raises SourceError if the service does not answer.
+        Records that the service has deleted are left out. `error` is empty, or names the part of a record that could
+        not be read. `offsets` are sorted. Called in a task of the checkpoint that read the records.
+
+        Raises SourceError if the service does not answer.
         """
 
     def commit_back(self, positions: Positions) -> None:
-        """Tell the service how far the pipeline is, for lag tools only (R9). Never raises for an unreachable service
-        in a way that would stop a pipeline: raises SourceError, and the caller warns."""
+        """Publish the positions of the pipeline at the service, for lag tools only (R9).
+
+        Raises SourceError if the service does not answer: the caller logs a warning, and the pipeline continues.
+        """
 
     def check(self) -> Sequence[Finding]:
-        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer."""
+        """Return the findings for `eos doctor`. An error of the service is a finding, and is not raised."""
 
 
 class Writer(Protocol):
@@ -183,7 +195,7 @@ class Writer(Protocol):
 
     Implemented by: a connector. Called by: one task, in one thread.
 
-    Call order: `write` or `write_whole` any number of times, then `prepare` or, after an error, `abort`. Nothing
+    Call order: `write` or `write_atomic` any number of times, then `prepare` or, after an error, `abort`. Nothing
     follows `prepare` or `abort`.
 
     Blocking: every call may block on the service.
@@ -200,18 +212,20 @@ class Writer(Protocol):
         Raises BadRowError, PrepareError, PermitRevokedError, SinkUnavailableError; then only `abort` follows.
         """
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
-        """As `write`, but a BadRowError leaves nothing of the batch, and the writer goes on.
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
+        """Send rows as `write` does. A BadRowError leaves nothing of the batch, and the writer can go on.
 
-        Slower: called in a try after one that has met a bad row, so that those can be told from their neighbours.
+        Slower than `write`. Called in the attempt after one that raised BadRowError, to find the refused rows.
         """
 
     def prepare(self) -> Committable:
-        """Make everything written durable and uncommitted, let go of the connection, and say how to commit it."""
+        """Make all rows durable and keep them invisible, release the connection, and return the committable."""
 
     def abort(self) -> None:
-        """Undo what was written, if the service still answers. Called after an error, before `prepare`; never raises
-        what would hide that error."""
+        """Roll back all rows, if the service still answers. Called after an error, before `prepare`.
+
+        Raises nothing: an exception would hide the error.
+        """
 
 
 class DirectWriter(Protocol):
@@ -219,8 +233,8 @@ class DirectWriter(Protocol):
 
     Implemented by: a connector. Called by: one task, in one thread.
 
-    Call order: `write` or `write_whole` any number of times, then `commit` or, after an error, `abort`. Nothing follows
-    `commit` or `abort`.
+    Call order: `write` or `write_atomic` any number of times, then `commit` or, after an error, `abort`. Nothing
+    follows `commit` or `abort`.
 
     Blocking: every call may block on the service. `commit` blocks until the service has confirmed every row.
 
@@ -236,29 +250,29 @@ class DirectWriter(Protocol):
         Raises BadRowError, PrepareError, SinkUnavailableError; then only `abort` follows.
         """
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """Send rows as `write` does. A BadRowError leaves nothing of the batch, and the writer can go on.
 
-        Slower than `write`. Called where an earlier checkpoint, or an earlier try, has met a row that a sink refused.
+        Slower than `write`. Called if an earlier checkpoint or attempt has had a row that a sink refused.
         """
 
     def commit(self) -> Committable:
-        """Make everything written durable and visible, let go of the connection, and say how much it was.
+        """Make all rows durable and visible, release the connection, and return the number of rows and bytes.
 
-        Blocks until the service has confirmed all of it: nobody looks it up later. Raises like `write`, also where it
-        may have landed: the rows are written again.
+        Blocks until the service has confirmed all rows: nothing checks them later. Raises as `write` does, also if
+        the outcome is unknown: the rows are then rewritten.
         """
 
     def abort(self) -> None:
-        """Roll back everything written, and release the connection."""
+        """Roll back all rows, and release the connection."""
 
 
 class Unopened(Protocol):
-    """What becomes a sink once the schema of its rows is known."""
+    """A sink before the schema of its rows is known."""
 
     @property
     def name(self) -> str:
-        """In the spec."""
+        """The name in the spec."""
 
     def open(self, schema: pa.Schema) -> Sink:
         """Return the sink for rows with this schema."""
@@ -270,12 +284,12 @@ class Sink(Protocol):
     Implemented by: a connector. Called by: the driver and tasks. A sink is pickled into each task, so it holds
     configuration only and opens connections inside its methods.
 
-    Call order: `committer` first, so that recovery runs; then `open` (or `open_as`) on the driver, whose result is
-    pickled to the tasks; there `writer` once per attempt. `check` is called by `eos doctor`, `foresee` by `eos
+    Call order: `committer` first, so that recovery runs; then `open` (or `open_cached`) on the driver, whose result is
+    pickled to the tasks; there `writer` once per attempt. `check` is called by `eos doctor`, `dry_run` by `eos
     preview`.
 
-    Blocking: `open`, `open_as`, `foresee` and `check` may block on the service. `writer`, `direct_writer`, `committer`
-    and the properties do not.
+    Blocking: `open`, `open_cached`, `dry_run` and `check` may block on the service. `writer`, `direct_writer`,
+    `committer` and the properties do not.
 
     Raises: TargetError if the target does not fit the rows; SinkUnavailableError if the service does not answer.
 
@@ -284,64 +298,68 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """In the spec."""
+        """The name in the spec."""
 
     @property
-    def known(self) -> str | None:
-        """Of an opened sink: what `open` has learned from the server, as text, for `open_as` in another process.
+    def cached_target(self) -> str | None:
+        """The target as `open` found it at the server, as text for `open_cached` in another process.
 
-        None: a start always asks the server. No secret is in it.
+        None: a start always queries the server. Contains no secret. Only an opened sink has it.
         """
 
-    def open_as(self, schema: pa.Schema, known: str) -> Sink:
-        """As `open`, and asks no server: it is away, and this is what an earlier start has learned (H32).
+    def open_cached(self, schema: pa.Schema, known: str) -> Sink:
+        """Open the sink without a query to the server, which does not answer (H32).
 
-        Raises SinkUnavailableError where that does not do for these rows, or is of another target: the start has to
-        wait for the server.
+        `known`: the `cached_target` of an earlier start. Raises SinkUnavailableError if it does not fit these rows or
+        belongs to another target: the start has to wait for the server.
         """
 
     def open(self, schema: pa.Schema) -> Sink:
-        """Compare the rows' schema with the target, on the driver, before each start of the query.
+        """Compare the rows' schema with the target, and return the sink that is sent to the tasks.
 
-        Makes or widens the target where the spec says so. Called after recovery (R3): nothing of ours is prepared then
-        whose locks that would wait for. Returns the sink to ship to the tasks: with the columns to write, in order, and
-        the target's types known. Raises TargetError that lists every column that does not fit, SinkUnavailableError.
+        Creates or widens the target if the spec says so. Called on the driver before each start of the query, after
+        recovery (R3): no transaction of this pipeline is prepared then, whose locks the DDL would wait for.
+
+        Raises TargetError with every column that does not fit, SinkUnavailableError if the server does not answer.
         """
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
-        """The `columns` that `open` would find, and its errors, for `eos preview`: makes nothing."""
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
+        """Return the `columns` that `open` would find, and raise its errors. Changes nothing. For `eos preview`."""
 
     @property
     def columns(self) -> Sequence[str]:
-        """Of an opened sink: the columns that a writer is given, in this order."""
+        """The columns of the batches that a writer receives, in this order. Only an opened sink has it."""
 
     @property
     def partition_by(self) -> Sequence[str] | None:
-        """Of an opened sink: rows that are equal in all of these columns must come to one writer (unique keys, H15).
+        """The columns by which rows are partitioned: rows that are equal in all of them need one writer (H15).
 
-        Empty: in no column are rows told apart, so that all of them come to one writer. None: any row to any writer.
+        Empty: one writer gets all rows. None: any writer can get any row. Only an opened sink has it.
         """
 
     @property
-    def refuses_equal(self) -> bool:
-        """Of an opened sink: whether rows that are equal in all columns of `partition_by` are refused, wherever they
-        come to. Then any row may go to any writer, until one of them meets a RowLockedError."""
+    def rejects_duplicates(self) -> bool:
+        """Whether the target refuses rows that are equal in all columns of `partition_by`.
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
-        """In a task: a writer for this transaction. It connects at its first row: a task without costs nothing.
+        If so, any writer can get any row, until a writer raises RowLockedError. Only an opened sink has it.
+        """
 
-        `instead_of`: what was decided and is lost, whose rows are written again (`eos repair`, R7). What is prepared is
-        to be applied as that one would have been, and never beside it.
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> Writer:
+        """Return the writer of one transaction. Called in a task. The writer connects at its first row.
+
+        `replaces`: a lost committable of a decided checkpoint, whose rows are rewritten (`eos repair`, R7). The new
+        committable is applied in its place, and never in addition to it.
         """
 
     def direct_writer(self, transaction: TransactionId) -> DirectWriter:
-        """In a task, at-least-once: a writer that commits for itself; it connects at its first row."""
+        """Return a writer that commits its own rows (at-least-once). Called in a task; connects at its first row."""
 
     def committer(self, pipeline: str) -> Committer:
-        """On the driver: the other half."""
+        """Return the committer for a pipeline of this name. Called on the driver."""
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
-        """What `eos doctor` wants to know. Raises nothing that the service answers or fails to answer.
+        """Return the findings for `eos doctor`. An error of the service is a finding, and is not raised.
 
-        `schema`: of the rows; None: not known. `writers`: how many tasks may write at once; None: not known.
+        `schema`: the schema of the rows; None if not known. `writers`: the number of tasks that may write at the same
+        time; None if not known.
         """

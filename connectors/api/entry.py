@@ -158,7 +158,7 @@ class SinkEntry(Entry):
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
         """Build the sink. Opens no connection. Called at each start, on the driver.
 
-        `dead_letters`: the sink that takes refused rows in the same transaction, if `takes_refused` says so.
+        `dead_letters`: the sink that takes refused rows in the same transaction, if `accepts_rejected_rows` says so.
         """
         raise NotImplementedError
 
@@ -182,7 +182,7 @@ class SinkEntry(Entry):
         return self.commit != TWO_PHASE
 
     @property
-    def refuses_late(self) -> bool:
+    def rejects_after_decision(self) -> bool:
         """Whether the target can refuse a row after its checkpoint is decided."""
         return self.is_logged
 
@@ -195,7 +195,7 @@ class SinkEntry(Entry):
         """Return the connections at a server of a kind of `eos.databases`, for `eos doctor`; None if there are none."""
         return None
 
-    def takes_refused(self, sink: SinkEntry) -> bool:
+    def accepts_rejected_rows(self, sink: SinkEntry) -> bool:
         """Return whether this dead-letter entry takes the rows that `sink` refuses, in the sink's own transaction."""
         return False
 

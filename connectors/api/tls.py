@@ -28,7 +28,7 @@ class Protection(Enum):
     FULL = "verified"
     LOCAL = "on this machine"  # nothing is said, and it does not leave it
     ANY_HOST = "host names are not verified: any holder of a certificate of the authority can impersonate the server"
-    UNVERIFIED = "encrypted, but no certificate is verified: anybody may pose as the server"
+    UNVERIFIED = "encrypted, but no certificate is verified: another server may pose as this one"
     NONE = "it may travel in plain text, and the server's identity is not verified"
 
     @property

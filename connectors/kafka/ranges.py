@@ -136,7 +136,10 @@ class _Reading:
         if lost_end <= self.position:
             return False
         _log.warning(
-            "left out what retention has deleted: %s, offsets [%d, %d)", self._range.split, self.position, lost_end
+            "skipped records that retention has deleted: %s, offsets [%d, %d)",
+            self._range.split,
+            self.position,
+            lost_end,
         )
         self.position = lost_end
         self._progress_at = monotonic()

@@ -31,17 +31,17 @@ def read_ranges(
     on_bad_record: OnBadRecord,
     *,
     skip_lost: bool = False,
-    put_aside: Callable[[int], None] = lambda _count: None,
+    on_bad_records: Callable[[int], None] = lambda _count: None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
     A batch is of one split; it has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is
     larger. Every value is decoded whole: whether it is bad does not depend on the columns that are wanted. Metadata is
     bad only where it is wanted: a pipeline that does without it pays nothing for it, and is not stopped by it.
-    `put_aside` is told how many were left out of a batch for `bad_records_of`.
+    `on_bad_records` is told how many were left out of a batch for `bad_records_of`.
     """
     for group in _gathered(messages(client, ranges, skip_lost=skip_lost)):
-        batch = _batch(group, decoder, schema, on_bad_record, put_aside)
+        batch = _batch(group, decoder, schema, on_bad_record, on_bad_records)
         if batch.num_rows:
             yield batch
 
@@ -101,7 +101,7 @@ def _batch(
     decoder: Format,
     schema: pa.Schema,
     on_bad_record: OnBadRecord,
-    put_aside: Callable[[int], None],
+    on_bad_records: Callable[[int], None],
 ) -> pa.RecordBatch:
     decoded = decoder.decode(columns.values_of(group))
     undecoded = {entry.index for entry in decoded.bad}
@@ -121,5 +121,5 @@ def _batch(
         raise bad_records.stop_at(group, bad, [name for name in names if row in metadata.unfit.get(name, ())])
     if on_bad_record == "skip":
         bad_records.skip(group, bad)
-    put_aside(len(bad))
+    on_bad_records(len(bad))
     return batch.take(pa.array([row for row in range(len(batch)) if row not in unfit], pa.int64())) if unfit else batch

@@ -162,7 +162,7 @@ class KafkaSource:
         """See Source. One round trip to the cluster."""
         check_witnesses(self.connection, witnesses)
 
-    def lost(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
+    def lost_ranges(self, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
         """See Source. Asks the cluster once, and only where loss is allowed: else the task that meets it fails."""
         if self.fail_on_data_loss or not ranges:
             return []
@@ -172,15 +172,15 @@ class KafkaSource:
         return [OffsetRange(each.split, each.start, each.end) for each in lost if not each.is_empty]
 
     @property
-    def puts_aside(self) -> bool:
+    def rejects_bad_records(self) -> bool:
         return self.on_bad_record == "dead-letter"
 
     @property
-    def leaves_out(self) -> bool:
+    def skips_bad_records(self) -> bool:
         return self.on_bad_record == "skip"
 
     def read(
-        self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
+        self, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None] = lambda _count: None
     ) -> Iterator[pa.RecordBatch]:
         """See Source. Several ranges are read at once; empty ones ask nobody.
 
@@ -203,7 +203,7 @@ class KafkaSource:
                 self.schema,
                 self.on_bad_record,
                 skip_lost=skip_lost,
-                put_aside=put_aside,
+                on_bad_records=on_bad_records,
             ):
                 if first:
                     faults.point("reading")

@@ -81,7 +81,7 @@ class LogCommitter:
         self._ledger.share_out(scope)
         self._prepare(scope)
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         """See Committer. The sink keeps its slots: a start without it writes for as many slots (H32)."""
         self._prepare(scope)
 
@@ -114,7 +114,7 @@ class LogCommitter:
     ) -> None:
         """See Committer. A slot counts in the transaction of its rows."""
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         """See Committer. What a slot has applied is not: its segments are no longer needed. Reads all others whole.
 
         Raises IdentityError where a slot has applied a part of its share: what is written again need not be in the same
@@ -141,7 +141,7 @@ class LogCommitter:
             raise IdentityError(message, remedy="change the steps, the sink and its target back for the repair")
         return lost
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         """See Committer. There are no permits; the slots stay as they are. Writers find their folder made."""
         self._prepare(scope)
 
@@ -180,9 +180,9 @@ class LogCommitter:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         """See Committer. There are no permits."""
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         """See Committer. Nothing waits in the log any more when this is called."""
-        self._ledger.catch_up(Owner(incarnation, epoch), checkpoint_id, counted)
+        self._ledger.fast_forward(Owner(incarnation, epoch), checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer. Of the segments only applied ones, whatever `below` says."""

@@ -227,10 +227,10 @@ def log_writer(
     form: KeyedForm,
     upsert: Upsert | None,
     transaction: TransactionId,
-    instead_of: Committable | None = None,
+    replaces: Committable | None = None,
 ) -> LogWriter:
     """In a task: a writer into the log, of rows as they are or of each key the newest one. See Sink.writer."""
-    storage, slots = log.open(), log.slots_for(instead_of)
+    storage, slots = log.open(), log.slots_for(replaces)
     if upsert is None:
         return LogWriter(storage, form, slots, transaction)
     return KeyedWriter(storage, form, upsert, slots, transaction)

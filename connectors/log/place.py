@@ -61,9 +61,9 @@ class LogPlace:
             raise TargetError(message, remedy=remedy)
         return open_log(self.at)
 
-    def slots_for(self, instead_of: Committable | None) -> int:
+    def slots_for(self, replaces: Committable | None) -> int:
         """Into how many the rows are divided: what is written again belongs to the slots that it was decided for."""
-        return (slots_of([instead_of]) if instead_of is not None else None) or self.slots
+        return (slots_of([replaces]) if replaces is not None else None) or self.slots
 
     def on_driver(self) -> LogPlace:
         """The same, as the driver sees it now: to be sent to tasks."""

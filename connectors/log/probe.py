@@ -45,9 +45,13 @@ def _tried(storage: Storage, name: str) -> Iterator[Finding]:
     storage.delete(name)
     gone = name not in storage.names()
     wrong = [
-        *([] if read in (b"first", b"other") else ["what was read is not what was written"]),
-        *([] if listed else ["what was written is not in its listing at once"]),
-        *([] if gone else ["what was deleted is still in its listing"]),
+        *(
+            []
+            if read in (b"first", b"other")
+            else ["the object that was read differs from the object that was written"]
+        ),
+        *([] if listed else ["a new object is not in the listing at once"]),
+        *([] if gone else ["a deleted object is still in the listing"]),
     ]
     detail = "; ".join(wrong) or f"{place}: an object was written, read, listed and deleted"
     yield Finding(_CHECK, not wrong, detail, "" if not wrong else "use a store that is strongly consistent")

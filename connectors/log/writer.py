@@ -57,7 +57,7 @@ class LogWriter:
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See Writer. What is wrong with a row is found before anything of its batch is in the segment."""
         self.write(batch)
 

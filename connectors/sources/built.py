@@ -32,8 +32,8 @@ class BuiltSource:
     join_below: int = 1_000
     withheld_by: ClassVar[str] = ""
     withheld_remedy: ClassVar[str] = ""
-    puts_aside: ClassVar[bool] = False
-    leaves_out: ClassVar[bool] = False
+    rejects_bad_records: ClassVar[bool] = False
+    skips_bad_records: ClassVar[bool] = False
 
     @property
     def schema(self) -> pa.Schema:
@@ -79,12 +79,12 @@ class BuiltSource:
                 )
                 raise OffsetOutOfRangeError(message, remedy=_REMEDY)
 
-    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         """See Source. Loss is an error."""
         return []
 
     def read(
-        self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None] = lambda _count: None
+        self, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None] = lambda _count: None
     ) -> Iterator[pa.RecordBatch]:
         """See Source. Raises SourceError for a batch of another schema than the source declares, BadRecordError for a
         NULL that it excludes."""

@@ -28,7 +28,7 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
     else:
         if spec.dead_letter is not None:
             limits.append(_refused(spec))
-        if entry.refuses_late and not spec.checkpoint.at_least_once:
+        if entry.rejects_after_decision and not spec.checkpoint.at_least_once:
             limits.append(_found_late(spec, entry))
         limits += _of_sources(spec)
     return replace(found, sink=spec.mask(entry.name), limits=tuple(limits))

@@ -103,7 +103,7 @@ class Spec(Strict):
     def refuses_into_letters(self, entry: SinkEntry) -> bool:
         """Whether rows that this sink refuses when its log is applied go to `dead_letter`, in the same transaction."""
         letter = self.dead_letter
-        return letter is not None and entry is not letter and letter.takes_refused(entry)
+        return letter is not None and entry is not letter and letter.accepts_rejected_rows(entry)
 
     @property
     def context(self) -> PipelineContext:

@@ -118,7 +118,7 @@ class BulkWriter(ABC, Generic[S]):
             for payload in self._encode(session, batch, self._rows + 1):
                 self._submit(payload)
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See Writer and DirectWriter. Between savepoints, and the server has answered before it returns.
 
         A connection that is lost has lost its savepoints, too, so that what an outage did is no fault of a row.

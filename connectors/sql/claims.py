@@ -76,7 +76,7 @@ def raise_claim(
 def _end_holders(server: Claiming, pipeline: str, sink: str) -> None:
     marks = (appliers(pipeline, sink_key(sink)), control(pipeline, sink_key(sink)))
     if ended := sum(server.end(mark) for mark in marks):
-        _log.warning("sink %s: a claim ended %d connections of an earlier driver, which did not let go", sink, ended)
+        _log.warning("sink %s: a claim ended %d connections of an earlier driver, which held its locks", sink, ended)
 
 
 def _raise_claim(server: Connected, pipeline: str, sink: str, owner: Owner, *, take_over: bool, counted: int) -> None:

@@ -118,7 +118,7 @@ class TableEntry(SinkEntry):
     def description(self) -> dict[str, str]:
         return {"connector": self.connector, "table": self.table}
 
-    def takes_refused(self, sink: SinkEntry) -> bool:
+    def accepts_rejected_rows(self, sink: SinkEntry) -> bool:
         """Where both tables are in one database."""
         if not isinstance(sink, TableEntry) or not sink.is_logged:
             return False

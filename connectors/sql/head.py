@@ -47,7 +47,7 @@ BYTES: Final = LargeBinary().with_variant(mysql.LONGBLOB(), "mysql", "mariadb")
 OPTIONS: Final[dict[str, Any]] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 
-def _shelf(table: str) -> Table:
+def _blob_table(table: str) -> Table:
     return Table(
         table,
         METADATA,
@@ -59,7 +59,7 @@ def _shelf(table: str) -> Table:
     )
 
 
-SHELVES: Final = {"records": _shelf("eos_record"), "requests": _shelf("eos_request")}
+BLOB_TABLES: Final = {"records": _blob_table("eos_record"), "requests": _blob_table("eos_request")}
 
 Transaction = Callable[[str], AbstractContextManager[Connection]]
 """What it is for, in words -> a transaction that commits at the end of the block."""
@@ -69,14 +69,14 @@ class ExistsError(Exception):
     """A row with this primary key is there already."""
 
 
-class SqlShelf:
-    """A twophase.head.Shelf in a table."""
+class SqlBlobStore:
+    """A twophase.head.BlobStore in a table."""
 
-    def __init__(self, table: Table, pipeline: str, transaction: Transaction, look_every_s: float) -> None:
+    def __init__(self, table: Table, pipeline: str, transaction: Transaction, poll_interval_s: float) -> None:
         self._table = table
         self._pipeline = pipeline
         self._transaction = transaction
-        self.look_every_s = look_every_s  # see Shelf
+        self.poll_interval_s = poll_interval_s  # see BlobStore
 
     def put(self, name: str, content: bytes) -> bool:
         try:
@@ -124,7 +124,7 @@ TABLES: Final = tuple(METADATA.sorted_tables)
 """Of head, its records and requests."""
 
 _KEPT: Final = 2
-_LOOK_EVERY_S: Final = 1.0
+_POLL_INTERVAL_S: Final = 1.0
 
 
 class SqlHead:
@@ -142,7 +142,7 @@ class SqlHead:
         self._pipeline = pipeline
         self._place = place_of(parsed.host, parsed.port, parsed.database)
         self._created = False
-        self._records = self.shelf("records")
+        self._records = self.blobs("records")
 
     def read(self) -> Versioned | None:
         with self._transaction("read") as connection:
@@ -197,9 +197,9 @@ class SqlHead:
     def list_records(self) -> Sequence[str]:
         return self._records.names()
 
-    def shelf(self, name: str) -> SqlShelf:
+    def blobs(self, name: str) -> SqlBlobStore:
         """See HeadStore. Each has a table of its own."""
-        return SqlShelf(SHELVES[name], self._pipeline, self._transaction, _LOOK_EVERY_S)
+        return SqlBlobStore(BLOB_TABLES[name], self._pipeline, self._transaction, _POLL_INTERVAL_S)
 
     def describe(self) -> str:
         return f"table eos_head of {self._engine.dialect.name} at {self._place}, pipeline {self._pipeline}"

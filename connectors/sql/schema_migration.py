@@ -31,9 +31,9 @@ Tests = Mapping[Callable[[pa.DataType], bool], str]
 
 @dataclass(frozen=True, slots=True)
 class Types:
-    """How a database declares columns. A type holds every value of its kind unaltered, in the widest form there is."""
+    """Column types of a database. A type holds every value of its Arrow type unaltered, in the widest form."""
 
-    quote: Callable[[str], str]  # a name, for a format string
+    quote: Callable[[str], str]  # quotes a name for a format string
     plain: Tests  # the first that fits
     decimal: Callable[[pa.DataType], str | None]
     in_key: Tests  # before those of `plain`; empty text: none, as where equal values need not be the same
@@ -42,7 +42,7 @@ class Types:
     longest_name: int | None = None  # bytes, where the server cuts off the rest in silence
 
     def of(self, kind: pa.DataType, *, in_key: bool = False) -> str | None:
-        """The type for values of this kind; None if there is none."""
+        """Return the SQL type for an Arrow type; None if there is none."""
         if types.is_dictionary(kind):
             return self.of(kind.value_type, in_key=in_key)
         if types.is_decimal(kind):
@@ -52,11 +52,11 @@ class Types:
 
 
 class Table(Protocol):
-    """What is asked of a table that exists."""
+    """A table that exists."""
 
     @property
     def quoted(self) -> str:
-        """Its name, for a format string."""
+        """The quoted name, for a format string."""
 
 
 _Table = TypeVar("_Table", bound=Table)
@@ -65,7 +65,7 @@ _Plan = TypeVar("_Plan", bound=Plan)
 
 @dataclass(frozen=True, slots=True)
 class SchemaMigrator(Generic[_Table, _Plan]):
-    """What a start does for one table. Statements are format strings, as Connected takes them."""
+    """The migration of one table at a start. Statements are format strings for `Connected`."""
 
     sink: str
     creates: bool  # the table, where it is missing
@@ -79,8 +79,10 @@ class SchemaMigrator(Generic[_Table, _Plan]):
     ]  # at the table as it is, each time; None: there is none
 
     def plan(self) -> list[str]:
-        """The statements after which the table takes the rows; none where the spec does not want them, or where they
-        would not be enough. Raises TargetError where no type will do.
+        """Return the statements after which the table takes the rows.
+
+        Empty if the spec does not allow them, or if they would not be enough. Raises TargetError for a column without a
+        suitable type.
         """
         return self._plan(self.look())
 
@@ -111,7 +113,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         return self.look() if statements else seen
 
     def dry_run(self) -> tuple[_Table, SchemaMatch[_Plan]] | None:
-        """The table as it would be taken after `make`, of which it does nothing. None: it is still to be made."""
+        """Return the table as `make` would leave it, without a change; None if `make` would create it."""
         seen = self.look()
         if seen is None:
             return None
@@ -120,14 +122,14 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         return table, replace(fit, lacking=tuple(row for row in fit.lacking if row not in added))
 
     def columns(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
-        """The columns of the rows that are written to what was foreseen, if nothing is wrong with it."""
+        """Return the columns that are written to the result of `dry_run`. Raises TargetError if it does not fit."""
         if seen is None:
             return [row.name for row in self._created()]
         planned = {plan.name for plan in seen[1].plans}
         return [row.name for row in self.rows if row.name in planned or not row.optional]
 
     def create(self) -> str:
-        """The table with every column that it cannot do without, and the key as its primary key."""
+        """Return the statement that creates the table with all needed columns and the key as primary key."""
         lines = [f"{self._column(row)}{self._not_null(row)}" for row in self._created()]
         if self.key:
             columns = {row.name: row.column for row in self.rows}
@@ -137,14 +139,14 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         return f"CREATE TABLE IF NOT EXISTS {self._name()} ({', '.join(lines)}){self.types.options}"
 
     def remedy(self) -> str:
-        """What a user may do about a table that is missing."""
+        """Return the remedy for a missing table."""
         try:
             return f"{self.create() % ()}; or let a run do that: create: if-missing"
         except TargetError:  # it cannot be said how: no more than that
             return "create it"
 
     def findings(self, check: str) -> Iterator[Finding]:
-        """What `eos doctor` says of the plan."""
+        """Yield the findings of `eos doctor` about the plan."""
         will = "is missing; will create" if self.look() is None else "will change"
         for statement in self.plan():
             yield Finding(check, True, f"{self.table} {will}: {statement % ()}")
@@ -184,36 +186,36 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         problem = error.connector_error(f"sink {self.sink}: {statement % ()}")
         if isinstance(problem, SinkUnavailableError):
             return problem
-        message = f"sink {self.sink}: the server refuses what the spec lets a run do: {error.text}"
+        message = f"sink {self.sink}: the server refuses a statement that the spec allows: {error.text}"
         return TargetError(message, remedy=f"let an administrator run it, or a statement like it: {statement % ()}")
 
 
 class TableOptions(Protocol):
-    """A sink, as far as the spec describes its table."""
+    """The settings of a sink that describe its table."""
 
     @property
     def name(self) -> str:
-        """The sink's."""
+        """The name of the sink."""
 
     @property
     def table(self) -> str:
-        """As the spec names it."""
+        """The name of the table, as in the spec."""
 
     @property
     def upsert(self) -> Upsert | None:
-        """How rows are merged; None: they are added."""
+        """The settings of the merge; None: rows are appended."""
 
     @property
     def renamed(self) -> Mapping[str, str]:
-        """By column of the table, the column of the rows that it takes."""
+        """By column of the table, its column of the rows."""
 
     @property
     def create(self) -> bool:
-        """At a start, the table where there is none."""
+        """Whether a start creates a missing table."""
 
     @property
     def evolve(self) -> bool:
-        """At a start, by columns of the rows that the table lacks."""
+        """Whether a start adds missing columns to the table."""
 
 
 def migrator_of(
@@ -223,9 +225,9 @@ def migrator_of(
     find: Callable[[], _Table | None],
     fit: Callable[[_Table, tuple[RowColumn, ...]], SchemaMatch[_Plan]],
 ) -> SchemaMigrator[_Table, _Plan]:
-    """What a start does for the table of a sink. Raises TargetError for rows that cannot be what the spec says.
+    """Return the migrator of a sink's table. Raises TargetError if the rows do not fit the spec.
 
-    `find`: looks for the table as it is, each time. `fit`: compares rows with it.
+    `find`: reads the table from the server, each time. `fit`: compares rows with it.
     """
     rows = rows_of(sink, schema)
 
@@ -251,7 +253,7 @@ def plan_findings(
     find: Callable[[], object | None],
     maker: Callable[[], SchemaMigrator[_Table, _Plan]] | None,
 ) -> Iterator[Finding]:
-    """What `eos doctor` says, as `check`, of what a run would make. `maker`: None where the rows are not known."""
+    """Yield the findings of `eos doctor` about a migration. `maker`: None if the schema of the rows is not known."""
     if maker is not None:
         yield from maker().findings(check)
     elif sink.create and find() is None:
@@ -259,12 +261,12 @@ def plan_findings(
 
 
 def repeat_problems(unique: Iterable[str]) -> list[str]:
-    """What keeps a table from being written to at-least-once. `unique`: its indexes that could meet a row twice."""
+    """Return the problems of a table for at-least-once. `unique`: its unique indexes, which refuse a repeated row."""
     names = ", ".join(unique)
     reason = "would refuse a row that is written again after a failure, and stop the pipeline for good"
     return [f"unique key {names} {reason}: at-least-once takes a table without one"] if names else []
 
 
 def with_order(upsert: Upsert | None, names: list[str]) -> tuple[str, ...]:
-    """The columns of the rows that writers are given: those that are written, and those by which rows are compared."""
+    """Return the columns for writers: the written columns, followed by the columns that order merged rows."""
     return tuple(names) if upsert is None else upsert.after(names)

@@ -94,13 +94,13 @@ class ServerSink(Server[C, T, P]):
         return opened
 
     @property
-    def known(self) -> str | None:
+    def cached_target(self) -> str | None:
         """See Sink. Only a sink with a log can be written to while its server is away."""
         if self.log is None or self.repeats or self.learned is None:
             return None
         return encode_known(self._place, self._table_type, self.learned)
 
-    def open_as(self, schema: pa.Schema, known: str) -> Self:
+    def open_cached(self, schema: pa.Schema, known: str) -> Self:
         """See Sink. The rows are compared with the table as it was."""
         target: T = decode_known(self.name, self._place, self._table_type, known)
         fit = self._fit(target, rows_of(self, schema))
@@ -108,7 +108,7 @@ class ServerSink(Server[C, T, P]):
             raise must_wait(self.name, f"the rows do not fit table {target}: " + "; ".join(fit.problems))
         return self._opened(schema, target, fit)
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
         names, _ = self._seen(schema, run=False)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
@@ -123,15 +123,15 @@ class ServerSink(Server[C, T, P]):
         return self.partitioning.columns if self.log is None or self.upsert is not None else None
 
     @property
-    def refuses_equal(self) -> bool:
+    def rejects_duplicates(self) -> bool:
         """See Sink. Rows that are added, and never merged, under an index that tells them apart as Spark does."""
         return self.log is None and bool(self.partitioning.columns)
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> Writer:
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> Writer:
         """See Sink. It connects at its first row, so that a task without rows costs nothing."""
         if self.log is not None:
-            return log_writer(self.log, self._form(self.plans), self.upsert, transaction, instead_of)
-        return self._two_phase_writer(transaction).in_place_of(instead_of)
+            return log_writer(self.log, self._form(self.plans), self.upsert, transaction, replaces)
+        return self._two_phase_writer(transaction).in_place_of(replaces)
 
     def committer(self, pipeline: str) -> Committer:
         if self.log is not None:

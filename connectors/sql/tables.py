@@ -157,7 +157,7 @@ def insert_witness(server: Connected, transaction: TransactionId, rows: int) -> 
     server.execute(inserting(WITNESS, server.utc_now), *_witness(transaction), rows)
 
 
-def witness_stands(server: Connected, transaction: TransactionId) -> bool | None:
+def is_witness_visible(server: Connected, transaction: TransactionId) -> bool | None:
     """Locking read: whether the transaction was committed. Waits for a commit under way (R7, H4).
 
     None: neither committed nor rolled back, for as long as the connection waits for a lock. Raises StatementError.

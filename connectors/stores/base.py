@@ -38,17 +38,17 @@ class SmallStoreSink(Generic[S]):
         return replace(self, form=RowForm(stored))
 
     @property
-    def known(self) -> str | None:
+    def cached_target(self) -> str | None:
         """See Sink. The columns: a store has nothing else to learn."""
         return None if self.form is None else str(self.form.schema)
 
-    def open_as(self, schema: pa.Schema, known: str) -> Self:
+    def open_cached(self, schema: pa.Schema, known: str) -> Self:
         stored = stored_schema(schema)
         if str(stored) != known:
             raise must_wait(self.name, "its columns are not those that an earlier start has checked")
         return replace(self, form=RowForm(stored))
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
         return list(stored_schema(schema).names)
 
     @property
@@ -61,7 +61,7 @@ class SmallStoreSink(Generic[S]):
         return None
 
     @property
-    def refuses_equal(self) -> bool:
+    def rejects_duplicates(self) -> bool:
         return False
 
     @property

@@ -46,7 +46,7 @@ class StoreDirectWriter:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See DirectWriter. An invalid value is found before anything of its batch is kept."""
         self.write(batch)
 

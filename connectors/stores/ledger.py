@@ -61,8 +61,8 @@ class StoreLedger:
     ) -> TransactionId | None:
         return self._slot.give_up(incarnation, transactions, delete)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        self._slot.catch_up(owner, checkpoint_id, counted)
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+        self._slot.fast_forward(owner, checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Ledger. The token tells of every checkpoint."""

@@ -43,8 +43,8 @@ class PreparingSink(SmallStoreSink[PreparingStore]):
         `PreparingSink("target", MyStore(...))`
     """
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> PreparingWriter:
-        del instead_of  # the token counts a repaired transaction as the one that it replaces
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> PreparingWriter:
+        del replaces  # the token counts a repaired transaction as the one that it replaces
         return PreparingWriter(self.store, self.opened, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
@@ -83,7 +83,7 @@ class PreparingWriter:
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id)
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See Writer. An invalid value is found before anything of its batch is sent.
 
         Raises TargetError where the store itself refuses a row: it cannot leave one row out.
@@ -153,7 +153,7 @@ class PreparingCommitter:
         check_counted(self.name, self._number(scope.incarnation), counted)
         self._slot.check_next(scope)
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         """See Committer. Never called: tasks need the store."""
 
     def commit(
@@ -183,7 +183,7 @@ class PreparingCommitter:
     ) -> None:
         """See Committer. The token counts in the step that shows the rows."""
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         incarnation = incarnation_of(self.name, self._incarnation, checkpoint_id, committables)
         missing = set(self._missing(incarnation, _names(committables)))
         number = self._number(incarnation)
@@ -192,7 +192,7 @@ class PreparingCommitter:
         self._check_variant(committables)
         return [each for each in committables if each.data.get(_PREPARED) in missing]
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         self._slot.check_owner(Owner(scope.incarnation, scope.epoch))
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -218,8 +218,8 @@ class PreparingCommitter:
         if counted:
             check_counted(self.name, self._number(scope.incarnation), scope.checkpoint_id)
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
-        self._slot.catch_up(Owner(incarnation, epoch), checkpoint_id, counted)
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+        self._slot.fast_forward(Owner(incarnation, epoch), checkpoint_id, counted)
 
     def prune(self, incarnation: str, below: int) -> None:
         """See Committer. The token tells of every checkpoint."""

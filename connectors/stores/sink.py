@@ -38,12 +38,12 @@ class StoreSink(SmallStoreSink[TokenStore]):
         self.log.open()
         return replace(opened, log=self.log.on_driver())
 
-    def open_as(self, schema: pa.Schema, known: str) -> Self:
-        opened = super(StoreSink, self).open_as(schema, known)
+    def open_cached(self, schema: pa.Schema, known: str) -> Self:
+        opened = super(StoreSink, self).open_cached(schema, known)
         return replace(opened, log=self.log.on_driver())
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        del instead_of  # the token counts a repaired transaction as the one that it replaces
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
+        del replaces  # the token counts a repaired transaction as the one that it replaces
         return LogWriter(self.log.open(), self.opened, 1, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:

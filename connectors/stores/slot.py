@@ -71,8 +71,8 @@ class Slot:
         """Raise FencedError if the slot is not this driver's."""
         self._owned(self.read()[1], owner)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
-        """Count every checkpoint up to this one; see `Ledger.catch_up`."""
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+        """Count every checkpoint up to this one; see `Ledger.fast_forward`."""
 
         def raised(found: Token | None) -> Token | None:
             found = self._owned(found, owner)

@@ -22,7 +22,7 @@ from connectors.testing.behaviours.repeating import Repeating
 from connectors.testing.behaviours.starting import Starting
 from connectors.testing.behaviours.taking_over import TakingOver
 from connectors.testing.behaviours.writing import Writing
-from connectors.testing.life import Life
+from connectors.testing.sink_driver import SinkDriver
 from connectors.testing.target import Target
 
 
@@ -37,9 +37,9 @@ class SinkCompliance(
         raise NotImplementedError
 
     @pytest.fixture
-    def life(self, target: Target) -> Iterator[Life]:
+    def driver(self, target: Target) -> Iterator[SinkDriver]:
         """One life of a pipeline that writes there, begun."""
-        made = Life(target)
+        made = SinkDriver(target)
         made.start()
         yield made
         made.close()

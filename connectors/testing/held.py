@@ -7,7 +7,7 @@ from threading import Event, Semaphore
 from typing import Any, BinaryIO, Final, cast
 
 from connectors.log.place import LogPlace
-from connectors.testing.life import Life
+from connectors.testing.sink_driver import SinkDriver
 from twophase.participants import Committer
 from wal.storage import Storage
 
@@ -57,16 +57,16 @@ class HeldLog(LogPlace):
         return cast("Storage", HeldStorage(super().open(), self.gate))
 
 
-def log_of(life: Life) -> LogPlace | None:
+def log_of(driver: SinkDriver) -> LogPlace | None:
     """Return the log of the life's sink; None for two-phase commit."""
-    return cast("LogPlace | None", getattr(life.sink, "log", None))
+    return cast("LogPlace | None", getattr(driver.sink, "log", None))
 
 
-def held_committer(life: Life, gate: Gate) -> Committer:
+def held_committer(driver: SinkDriver, gate: Gate) -> Committer:
     """Return a committer of this life whose slots stop at the gate, inside their transactions."""
-    log = log_of(life)
+    log = log_of(driver)
     assert log is not None
-    sink: Any = life.sink
-    committer: Committer = replace(sink, log=HeldLog(log.at, log.slots, gate=gate)).committer(life.pipeline)
-    committer.inspect(life.incarnation, ())
+    sink: Any = driver.sink
+    committer: Committer = replace(sink, log=HeldLog(log.at, log.slots, gate=gate)).committer(driver.pipeline)
+    committer.inspect(driver.incarnation, ())
     return committer

@@ -48,7 +48,7 @@ class EosSink(DataSource):
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Called by Spark several times for each batch, in processes of its own: no side effects."""
         if overwrite:
-            raise SpecError("output mode complete would replace what is written", remedy="use append")
+            raise SpecError("output mode complete would replace the written rows", remedy="use append")
         given = {name.lower(): value for name, value in self.options.items()}
         _check_options(given)
         partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}

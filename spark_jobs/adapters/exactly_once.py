@@ -141,7 +141,7 @@ class _Run:
             self._checkpoints.complete(batch)
         except ConnectorError as error:
             self._failed = True
-            self._recorder.happened(failure(error, time.time(), checkpoint_id))
+            self._recorder.on_event(failure(error, time.time(), checkpoint_id))
             raise
         finally:
             self._in_batch = False

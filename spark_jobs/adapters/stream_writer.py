@@ -1,4 +1,4 @@
-"""What Spark makes of the sink as a format, in three kinds of processes: planner, task, committer.
+"""The sink format `eos` in Spark's three kinds of processes: planner, task, committer.
 
 Spark asks for the writer twice a batch, in two processes that share the format's class and nothing else: one plans the
 job and sends the writer to the tasks, the other commits. The planner takes the pipeline over, which is an epoch for
@@ -50,39 +50,42 @@ if TYPE_CHECKING:
 
 _OTHER_WAY: Final = "foreachBatch(ExactlyOnce(spec))"
 _BATCH: Final = "streaming.sql.batchId"
-"""Spark's, on each task of a micro-batch."""
+"""Spark's local property with the batch id, set for each task of a micro-batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task has prepared, and what it was planned under."""
+    """The message of a task to the committer: its committables, and the head and spec of its plan."""
 
-    held: Held  # which head
-    spec: str  # its digest: Spark's processes read the file each for itself, and it may change in between
+    held: Held  # the head of the planner
+    spec: str  # digest of the spec: each process of Spark reads the file, and it may change in between
     committables: tuple[bytes, ...] | None  # None: the checkpoint was decided before, and nothing was written
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a task needs. Made by the planner, once for each batch."""
+    """The plan of a task. The planner creates it once for each batch."""
 
     held: Held
     spec: str
     checkpoint_id: int
-    scope: Scope | None  # None: decided already
+    scope: Scope | None  # None: the checkpoint is already decided
     shares: tuple[Share, ...]
 
 
 class PlanningError(pickle.PickleError):
-    """An error of ours while the writer is pickled: anything else PySpark would tell as one of pickling."""
+    """An error of this package while the writer is pickled. PySpark reports other classes as pickling errors."""
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """In the planner and where batches are committed: made of options. In a task: made of a plan."""
+    """The writer of one query. In the planner and the committer it has options; in a task it has a plan."""
 
     def __init__(self, spec: Spec, folder: Path, partitioned_by: Set[str], schema: StructType, run: str) -> None:
-        """Touches no service. `folder`: Spark's checkpoint; `partitioned_by`: what the user says of the frame; `run`:
-        see eos_sink."""
+        """Keep the options; connect to no service.
+
+        `folder`: Spark's checkpoint. `partitioned_by`: the columns by which the user has partitioned the frame.
+        `run`: see eos_sink.
+        """
         self._spec = spec
         self._folder = folder
         self._partitioned_by = partitioned_by
@@ -91,7 +94,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._plan: _Plan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """The planner sends the writer to the tasks (twice): this is where an epoch begins."""
+        """Plan the batch and return the plan. The planner pickles the writer for its tasks: an epoch begins here."""
         if self._plan is None:
             try:
                 self._plan = self._planned()
@@ -100,7 +103,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return {"_plan": self._plan}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """In a task: its rows, prepared."""
+        """Write and prepare the rows of a task."""
         plan, context = self._plan, TaskContext.get()
         assert plan is not None
         assert context is not None
@@ -118,7 +121,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return Written(plan.held, plan.spec, tuple(map(encode_committable, written)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
-        """Blocks until the checkpoint is committed everywhere. Raising: Spark runs the batch again at its next start.
+        """Commit the checkpoint in all sinks; blocks. After an error Spark re-runs the batch at its next start.
 
         Raises FencedError if anybody has taken the pipeline over since the batch was planned.
         """
@@ -134,7 +137,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._end(held, batchId, [one for each in written for one in each.committables or ()])
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
-        """Roll back what tasks have prepared, and let none prepare any more; nothing if anybody has taken over (R1).
+        """Roll back the prepared transactions of the tasks, and revoke their permits; not after a take-over (R1).
 
         Where this call is lost, as it may be, the next start does it (R3). So does a takeover, where no task was done
         that could say what to abort.
@@ -214,7 +217,7 @@ def _sinks(spec: Spec) -> list[Sink]:
 
 @dataclass(slots=True)
 class DoneBatch:
-    """A batch whose job Spark has run already: what its tasks have acknowledged, or why it has failed.
+    """A batch whose job Spark has already run, with the acknowledgements of its tasks or its error.
 
     Implements twophase.effects.Batch, without state.
     """
@@ -228,11 +231,11 @@ class DoneBatch:
     ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
-        """See twophase.effects.Batch. What tasks have done by now is done: they have prepared."""
+        """Return the outcome. The tasks have already prepared."""
         assert not direct
         if isinstance(self.outcome, PrepareError):
             return Failed(self.outcome)
         return Acknowledged(by_sink(self.sinks, map(decode_committable, self.outcome)), time.time())
 
     def discard(self, digest_methods: Sequence[int]) -> None:
-        """Nothing has a state to bring along."""
+        """Return None: the format has no state."""

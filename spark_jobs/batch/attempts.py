@@ -1,4 +1,4 @@
-"""What follows a try of a batch that has failed: another one, which does something otherwise, or the batch's end."""
+"""The attempts of one batch: the next one after a failure works differently, or the batch fails."""
 
 from __future__ import annotations
 
@@ -6,50 +6,57 @@ import logging
 from dataclasses import dataclass, field
 
 from eos.errors import BadRowError, ConnectorError, RowLockedError
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.sifting_period import RejectionPeriod
 from twophase.messages import Failed
 
 _log = logging.getLogger("eos.runner")
 
 
 @dataclass(slots=True)
-class Tries:
-    """The tries of one batch; for its thread. A batch is sifted once and looked through once."""
+class BatchAttempts:
+    """The attempts of one batch, for one thread. Refused rows and equal rows are searched in one attempt each."""
 
     checkpoint_id: int
-    stateful: bool  # then a batch runs once in a query
-    most_letters: int | None  # rows that may become dead letters; None: each that is refused is an error
-    may_meet: bool  # rows that may be equal stand in different tasks (Branch.meeting)
-    period: SiftingPeriod = field(default_factory=SiftingPeriod)
-    bisector: int | None = field(default=None, init=False)  # of this try, see WriteTask
-    locked: RowLockedError | None = field(default=None, init=False)  # why this try only looks for equal rows
+    stateful: bool  # if so, a query runs each batch once
+    most_letters: int | None  # limit of rows that become dead letters; None: a refused row fails
+    may_meet: bool  # rows that may be equal are in different tasks (Branch.meeting)
+    period: RejectionPeriod = field(default_factory=RejectionPeriod)
+    bisector: int | None = field(default=None, init=False)  # of this attempt, see WriteTask
+    locked: RowLockedError | None = field(
+        default=None, init=False
+    )  # the reason why this attempt only looks for equal rows
     _has_looked: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        """In a period of sifting, the first try is sifted."""
+        """Reject refused rows in the first attempt during a rejection period."""
         if self.period.covers(self.checkpoint_id):
             self.bisector = self.most_letters
 
     def looked(self, locked: RowLockedError) -> Failed:
-        """No rows are equal, and whoever held the lock is gone. A try that looks is never decided, so that every
-        checkpoint has its rows in the same tasks, whenever they are made again."""
+        """End an attempt that found no equal rows: the connection that held the lock is gone.
+
+        Such an attempt is never decided, so each checkpoint has its rows in the same tasks in every replay.
+        """
         self.locked = None
         return Failed(locked, again=True)
 
     def failed(self, reason: ConnectorError, *, direct: bool) -> Failed:
-        """At-least-once (`direct`) nothing was aborted, so that only what no sink would take is left out in another."""
+        """Return the failure, with `again` if another attempt can succeed.
+
+        `direct` (at-least-once): nothing was aborted, so another attempt may only leave out refused rows.
+        """
         self.locked = None
         if direct:
             return Failed(reason, again=self._sifts(reason, direct=True))
         return Failed(reason, again=self._sifts(reason) or self._looks(reason))
 
     def refused(self) -> None:
-        """Rows of the try that came through were put aside."""
+        """Extend the rejection period: the attempt that succeeded has rejected rows."""
         if self.period.covers(self.checkpoint_id):
             self.period.refused(self.checkpoint_id)
 
     def _sifts(self, reason: ConnectorError, *, direct: bool = False) -> bool:
-        """Whether the next try puts aside the rows that sinks refuse. With state, the next query does that."""
+        """Return whether the next attempt rejects the rows that sinks refuse. With state, the next query does."""
         if not isinstance(reason, BadRowError) or self.most_letters is None or self.bisector is not None:
             return False
         if self.stateful:
@@ -63,8 +70,10 @@ class Tries:
         return True
 
     def _looks(self, reason: ConnectorError) -> bool:
-        """Whether the next try brings together rows that may be equal, to say which are: one task waits for the lock of
-        another (H15), where nobody else holds one."""
+        """Return whether the next attempt puts rows that may be equal into one task, to name the equal ones.
+
+        A task has waited for the lock of another task (H15), or of another connection.
+        """
         if not isinstance(reason, RowLockedError) or self._has_looked or not self.may_meet:
             return False
         self.locked, self._has_looked = reason, True

@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
-from spark_jobs.batch.attempts import Tries
+from spark_jobs.batch.attempts import BatchAttempts
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import DeadLetters, Ranges
-from spark_jobs.batch.rewriting import Lost, WritersAgain, kept
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
+from spark_jobs.batch.sifting_period import RejectionPeriod
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
 from spark_jobs.observe.history.model import Acknowledgement
@@ -51,20 +51,20 @@ class SparkBatch:
     ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
     chain: Chain | None = None  # then the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
-    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    period: RejectionPeriod = field(default_factory=RejectionPeriod)
     skipping: Skipping | None = None  # where a source leaves bad records out
     skipped: Skipped = field(default_factory=dict, init=False)
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)  # why
-    _tries: Tries = field(init=False)
+    _tries: BatchAttempts = field(init=False)
 
     def __post_init__(self) -> None:
         """In Spark's thread of the query, whose jobs are one group."""
         self._job_group = job_group(self.frame)
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
-        self._tries = Tries(self.checkpoint_id, self.stateful, most, may_meet, self.period)
+        self._tries = BatchAttempts(self.checkpoint_id, self.stateful, most, may_meet, self.period)
 
     @property
     def ends_held(self) -> Sequence[int]:
@@ -93,25 +93,25 @@ class SparkBatch:
                 if (surplus := self._left_out(acknowledged)) is not None:
                     return Failed(surplus)
                 prepared = committables(acknowledged)
-                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
+                on_bad_records = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
                 self._cancelled = ""
             return failed
-        if isinstance(put_aside, ConnectorError):
-            return Failed(put_aside)
+        if isinstance(on_bad_records, ConnectorError):
+            return Failed(on_bad_records)
         if any(each.refused for each in prepared):
             tries.refused()
-        letters = committables(put_aside)
+        letters = committables(on_bad_records)
         names = [*self.flow.sinks, *([self.letters.sink.name] if self.letters is not None else [])]
         self.acknowledgements = (
             *measured(names, acknowledged, prepared),
-            *measured(names, put_aside, letters),
+            *measured(names, on_bad_records, letters),
         )
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
 
-    def write_again(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
+    def rewrite_missing(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
         """Run the jobs of `run_writers` in the same tasks: what is lost is written and prepared, the rest is counted.
 
         Dead letters are written where any of them are lost, and counted otherwise. Rows that sinks have refused of
@@ -122,7 +122,7 @@ class SparkBatch:
         kept_refused = [(sink, each) for sink, each in kept(record, lost) if each.refused]
         all_refused = frozenset((sink, each.transaction.task) for sink, each in kept_refused if not each.rows)
         letters_lost = letters is not None and letters.sink.name in lost
-        writer_of = WritersAgain(lost, all_refused if letters_lost else frozenset())
+        writer_of = RewriteTask(lost, all_refused if letters_lost else frozenset())
         # As the try that was decided: with more columns, rows of another size could be shared out to other tasks.
         sifted = any(each.refused for group in record.committables.values() for each in group)
         bisector = letters.most if letters is not None and sifted else None
@@ -139,10 +139,10 @@ class SparkBatch:
                 written = committables(found)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
-                    put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
-                    if isinstance(put_aside, ConnectorError):
-                        return Failed(put_aside)
-                    written += committables(put_aside)
+                    on_bad_records = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
+                    if isinstance(on_bad_records, ConnectorError):
+                        return Failed(on_bad_records)
+                    written += committables(on_bad_records)
                 elif letters is not None:
                     now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id)
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)

@@ -1,4 +1,4 @@
-"""How the rows of one batch come to the sinks: which rows each gets, and which sinks share a task."""
+"""Branches of the flow: the rows of each sink, and the sinks that share a task."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from spark_jobs.query.steps import apply_steps
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Sinks that get the same rows: they are made once, and each task writes its share to all of the sinks."""
+    """Sinks that get the same rows. The rows are computed once, and each task writes its share to all of the sinks."""
 
-    rows: str  # the source or step that they are of; empty in a job of one's own
+    rows: str  # the source or step of the rows; empty in the user's own job
     sinks: tuple[Sink, ...]  # opened
     partition_by: Sequence[str] | None  # see Sink
-    meeting: Sequence[str] | None = None  # by these they are shared out after a RowLockedError, to find equal ones
+    meeting: Sequence[str] | None = None  # columns of the partitioning after a RowLockedError, to find equal rows
     has_place: bool = False  # the rows have the columns of dead_letters.PLACE, and there are dead letters
 
     @property
     def columns(self) -> list[str]:
-        """What the sinks take, together."""
+        """The columns of all sinks, each once."""
         return list(dict.fromkeys(column for sink in self.sinks for column in sink.columns))
 
     @property
     def shares(self) -> tuple[Share, ...]:
-        """What each sink gets of rows with these columns."""
+        """The share of each sink: the indexes of its columns and of its hash."""
         columns, hashes = self.columns, self.hashes
         return tuple(
             Share(sink, tuple(map(columns.index, sink.columns)), hashes.index(_by_name(sink))) for sink in self.sinks
@@ -43,25 +43,25 @@ class Branch:
 
     @property
     def hashes(self) -> list[tuple[str, ...]]:
-        """What is hashed of a row (R4): each sink's own columns, whatever other sinks there are, and in which order."""
+        """The sets of columns that are hashed (R4): the columns of each sink, independent of the other sinks."""
         return list(dict.fromkeys(map(_by_name, self.sinks)))
 
     def of(self, frame: DataFrame) -> DataFrame:
-        """The columns of `columns`."""
+        """Select `columns` from a frame."""
         return selected(frame, self.columns)
 
     @property
     def placed_columns(self) -> list[str]:
-        """The same, and behind them those that say where the record of a row is, where there are any."""
+        """`columns`, followed by the columns with the place of a row's record, if there are any."""
         return list(dict.fromkeys([*self.columns, *(PLACE if self.has_place else ())]))
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Those among `placed_columns`."""
+        """The indexes of the columns with the place of the record in `placed_columns`."""
         return tuple(map(self.placed_columns.index, PLACE)) if self.has_place else ()
 
     def placed(self, frame: DataFrame) -> DataFrame:
-        """The columns of `placed_columns`."""
+        """Select `placed_columns` from a frame."""
         return selected(frame, self.placed_columns)
 
 
@@ -71,28 +71,28 @@ def _by_name(sink: Sink) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What becomes of the trunk's rows (connectors.spec.flow)."""
+    """The flow behind the trunk (connectors.spec.flow): its steps and branches."""
 
     spec: Spec
     branches: tuple[Branch, ...]
 
     @property
     def sinks(self) -> list[str]:
-        """The names of all."""
+        """The names of all sinks."""
         return [sink.name for branch in self.branches for sink in branch.sinks]
 
     @property
     def shared(self) -> list[str]:
-        """What is needed several times, in order: the trunk and steps behind it, by name."""
+        """The names of frames that are used more than once: the trunk and steps behind it, in order."""
         steps = [step.name for step in self.spec.branches]
         uses = Counter(branch.rows for branch in self.branches)
         uses.update(name for step in steps for name in self.spec.inputs[step])
         return [name for name in (self._trunk, *steps) if uses[name] > 1]
 
     def frames(self, batch: DataFrame) -> dict[str, DataFrame]:
-        """The rows of the trunk and of the steps behind it, by name. Called for each checkpoint.
+        """Return the frames of the trunk and of the steps behind it, by name. Called for each checkpoint.
 
-        Raises what a step raises; SpecError for one that reads what stands before the trunk.
+        Raises the errors of the steps; SpecError for a step that reads a frame before the trunk.
         """
         frames = {self._trunk: batch}
         if self.spec.branches:
@@ -113,10 +113,12 @@ class Flow:
 def branches_of(
     rows: str, frame: DataFrame, sinks: Iterable[Unopened], *, letters: bool = False, again: bool = False
 ) -> list[Branch]:
-    """Open the sinks of one frame's rows; those share tasks that want the rows in the same tasks, or in any.
+    """Open the sinks of a frame, and group the sinks with the same partitioning into one branch.
 
-    `letters`: rows that are refused become dead letters. `again`: a batch may be tried again, so that rows that are
-    refused wherever they meet need not meet at first, which spares a shuffle. Raises TargetError, SinkUnavailableError.
+    `letters`: refused rows become dead letters. `again`: a batch may have several attempts. If the sinks then reject
+    duplicates, the first attempt needs no shuffle.
+
+    Raises TargetError, SinkUnavailableError.
     """
     schema = to_arrow_schema(frame.schema, timezone="UTC")
     names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
@@ -125,7 +127,7 @@ def branches_of(
     wishes = list(dict.fromkeys(tuple(sink.partition_by) for sink in opened if sink.partition_by is not None))
     if not wishes:
         return [Branch(rows, tuple(opened), None, has_place=has_place)]
-    if again and len(wishes) == 1 and all(sink.refuses_equal for sink in opened if sink.partition_by is not None):
+    if again and len(wishes) == 1 and all(sink.rejects_duplicates for sink in opened if sink.partition_by is not None):
         return [Branch(rows, tuple(opened), None, wishes[0], has_place)]
     groups: dict[tuple[str, ...], list[Sink]] = {wish: [] for wish in wishes}
     for sink in opened:

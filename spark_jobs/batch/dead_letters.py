@@ -15,7 +15,7 @@ from connectors.api.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id
 from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.batch.columns import numbered, quoted
-from spark_jobs.batch.source_records import Originals
+from spark_jobs.batch.source_records import SourceRecords
 from spark_jobs.batch.writing import Share
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed
@@ -68,7 +68,7 @@ class DeadLetters:
 
         `refused`: the rows that sinks did not take, as dead_letters.RECORD.
         """
-        aside = [source for source in self.sources if source.puts_aside]
+        aside = [source for source in self.sources if source.rejects_bad_records]
         reads = [Read.of(batch, source, ranges.get(source.name, ())) for source in aside]
         reads = [each for each in reads if each.may_have_some]
         return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
@@ -95,7 +95,7 @@ class Found:
         """
         columns = [*map(quoted, self.letters.sink.columns)]
         sources = {source.name: source for source in self.letters.sources}
-        originals = Originals([(sources[name], each) for name, of in self.ranges.items() for each in of], TOKEN)
+        originals = SourceRecords([(sources[name], each) for name, of in self.ranges.items() for each in of], TOKEN)
         letters = numbered(spark.createDataFrame(self.refused).coalesce(1))
         refused = letters.mapInArrow(originals, from_arrow_schema(RECORD))
         refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)

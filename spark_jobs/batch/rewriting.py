@@ -24,7 +24,7 @@ def kept(record: CheckpointRecord, lost: Lost) -> Iterator[tuple[str, Committabl
 
 
 @dataclass(frozen=True, slots=True)
-class WritersAgain:
+class RewriteTask:
     """Gives a WriteTask its writers. Picklable."""
 
     lost: Lost
@@ -49,7 +49,7 @@ class _Counter:
     def write(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         self.write(batch)
 
     def prepare(self) -> Committable:
@@ -70,7 +70,7 @@ class _Refuser:
         message = "the sink has refused all rows that this task gave it; the repair of the checkpoint does not know why"
         raise BadRowError(message)
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         self.write(batch)
 
     def prepare(self) -> Committable:

@@ -1,6 +1,6 @@
 """Checkpoints that are sifted from their first attempt, because a recent one has met a row that a sink refused.
 
-A checkpoint is sifted where its tasks write by `write_whole`, and leave out the rows that a sink refuses (`sifting`).
+A checkpoint is sifted where its tasks write by `write_atomic`, and leave out the rows that a sink refuses (`sifting`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHECKPOINTS: Final = 100
 
 
 @dataclass(slots=True)
-class SiftingPeriod:
+class RejectionPeriod:
     """Of one run, over all its queries. Used by the thread that runs checkpoints, or between two queries.
 
     Only pipelines that cannot leave a refused row out at no price use it: at-least-once a second attempt repeats rows

@@ -30,7 +30,7 @@ class Skipping:
     @classmethod
     def of(cls, sources: Sequence[Source], allowed: Callable[[int], int], limit: object) -> Skipping:
         """Of all sources of a pipeline."""
-        return cls([each for each in sources if each.leaves_out], allowed, str(limit))
+        return cls([each for each in sources if each.skips_bad_records], allowed, str(limit))
 
     def counted(self, batch: DataFrame, ranges: Ranges) -> Skipped:
         """What the job of this batch has left out. Called when it has ended.

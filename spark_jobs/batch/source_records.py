@@ -18,7 +18,7 @@ _ORIGINAL: Final = frozenset({"source", "timestamp", "key", "value", "headers"})
 
 
 @dataclass(frozen=True, slots=True)
-class Originals:
+class SourceRecords:
     """The function that Spark runs on all letters of refused rows, in one task: they are few. As many come out."""
 
     ranges: Sequence[tuple[Source, OffsetRange]]  # all that the checkpoint reads

@@ -11,16 +11,17 @@ from connectors.spec import Spec
 from eos.errors import IdentityError, SpecError
 from spark_jobs.observe.head_reader import read_history
 from twophase.head_value import HeadValue
-from twophase.in_doubt import Doubt, Fate, doubt_of
+from twophase.in_doubt import InDoubtTransaction, Resolution, in_doubt_transaction
 from twophase.participants import Committer
 from twophase.status import Status
 from twophase.values import Committable
 
 _AGAINST: Final = {
-    Fate.COMMIT: "its checkpoint is decided: its rows would be lost, and the next start would report it and stop",
-    Fate.ROLL_BACK: "it belongs to no checkpoint: its rows would be in the sink twice",
-    Fate.OPEN: "a driver may be about to decide it; `eos transactions settle` fences the driver and then resolves it",
-    Fate.FOREIGN: "this transaction belongs to another incarnation; only that pipeline's head knows "
+    Resolution.COMMIT: "its checkpoint is decided: its rows would be lost, and the next start would report it and stop",
+    Resolution.ROLL_BACK: "it belongs to no checkpoint: its rows would be in the sink twice",
+    Resolution.OPEN: "a driver may be about to decide it; "
+    "`eos transactions settle` fences the driver and then resolves it",
+    Resolution.FOREIGN: "this transaction belongs to another incarnation; only that pipeline's head knows "
     "whether it was committed",
 }
 
@@ -32,12 +33,12 @@ NOBODY: Final = HeadValue(pipeline="", incarnation="", epoch=0, nonces=())
 class Held(NamedTuple):
     """What sinks hold, and what judges it."""
 
-    found: list[Doubt]
+    found: list[InDoubtTransaction]
     committers: dict[str, Committer]
     history: Status | None  # None: the pipeline never ran, or its head is lost
 
 
-def in_order(held: Held, chosen: Sequence[Doubt]) -> Iterator[tuple[str, int, Sequence[Committable]]]:
+def in_order(held: Held, chosen: Sequence[InDoubtTransaction]) -> Iterator[tuple[str, int, Sequence[Committable]]]:
     """What each sink is asked to commit, checkpoint by checkpoint.
 
     A log goes from each checkpoint to the next one, so that those are among them which have no rows there.
@@ -55,7 +56,7 @@ def in_order(held: Held, chosen: Sequence[Doubt]) -> Iterator[tuple[str, int, Se
         yield from ((sink, number, wanted[number]) for number in sorted(wanted))
 
 
-def _together(group: Sequence[Doubt]) -> Sequence[Committable]:
+def _together(group: Sequence[InDoubtTransaction]) -> Sequence[Committable]:
     """What one sink is asked to commit at once: all that was decided for it, since some take a checkpoint whole."""
     decided = next((each.decided for each in group if each.decided), ())
     return decided or [each.committable or Committable(each.transaction, rows=0) for each in group]
@@ -85,15 +86,17 @@ def in_doubt(spec: Spec) -> Iterator[Held]:
         history = read_history(spec)  # again: what was decided since counts
         records = {record.checkpoint_id: record for record in history.checkpoints} if history is not None else {}
         head = history.head if history is not None else NOBODY
-        yield Held([doubt_of(head, records, sink, each) for sink, each in listed], committers, history)
+        yield Held([in_doubt_transaction(head, records, sink, each) for sink, each in listed], committers, history)
 
 
-def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *, force: bool) -> list[Doubt]:
+def chosen_of(
+    found: Sequence[InDoubtTransaction], ids: Sequence[str] | None, right: Resolution, *, force: bool
+) -> list[InDoubtTransaction]:
     """Those to end. Without ids all that are right; with them exactly those, or an error that says why not."""
     if not ids:
         if force:
             raise SpecError("--force needs ids", remedy="`eos transactions list` shows the ids")
-        return [each for each in found if each.fate is right]
+        return [each for each in found if each.resolution is right]
     known = {each.id: each for each in found}
     unknown = [name for name in ids if name not in known]
     if unknown:
@@ -104,8 +107,8 @@ def chosen_of(found: Sequence[Doubt], ids: Sequence[str] | None, right: Fate, *,
         if each.prepared.transaction is None:
             message = f"refused: {each.id} at sink {each.sink}: it belongs to another program"
             raise IdentityError(message, remedy="resolve it with that program")
-        if each.fate is not right and not force:
-            message = f"refused: {each.id} at sink {each.sink}: {_AGAINST[each.fate]}"
-            lost = "if that head is lost, " if each.fate is Fate.FOREIGN else ""
+        if each.resolution is not right and not force:
+            message = f"refused: {each.id} at sink {each.sink}: {_AGAINST[each.resolution]}"
+            lost = "if that head is lost, " if each.resolution is Resolution.FOREIGN else ""
             raise IdentityError(message, remedy=f"{lost}`--force` overrides this")
     return chosen

@@ -13,7 +13,7 @@ import typer
 
 from connectors.spec import Spec
 from spark_jobs.observe.run_lock import token_kept
-from twophase.in_doubt import Doubt
+from twophase.in_doubt import InDoubtTransaction
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import Opened, PageOptions
@@ -54,7 +54,7 @@ def page_options(
     return PageOptions(host, port, token, read_token, metrics_per_split)
 
 
-def held_by_sinks(spec: Spec) -> Sequence[Doubt]:
+def held_by_sinks(spec: Spec) -> Sequence[InDoubtTransaction]:
     """What sinks hold prepared. Connects to each."""
     from spark_jobs.cli.in_doubt import in_doubt
 

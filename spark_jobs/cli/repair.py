@@ -160,7 +160,7 @@ def _lost(
         if name not in committers:
             message = f"checkpoint {record.checkpoint_id} was decided for sink {name}, which the spec no longer names"
             raise IdentityError(message, remedy="put the sink back")
-        yield name, tuple(committers[name].lost(record.checkpoint_id, group))
+        yield name, tuple(committers[name].missing_committables(record.checkpoint_id, group))
 
 
 def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:

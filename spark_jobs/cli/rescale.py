@@ -158,7 +158,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
         with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             head, known = _head(spec), KnownSinks(spec.checkpoint.location)
             for name, committer in driver.committers.items():
-                known.foresee(head, name, committer.slots)
+                known.dry_run(head, name, committer.slots)
             return driver.rescale(state_partitions, Rewriting(spark, log, out.say))
     finally:
         spark.stop()

@@ -18,7 +18,7 @@ from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
-from twophase.in_doubt import Doubt, Fate
+from twophase.in_doubt import InDoubtTransaction, Resolution
 from twophase.values import CommitOutcome
 
 transactions = typer.Typer(
@@ -90,7 +90,7 @@ def commit(
     """
     loaded = out.load(spec)
     with in_doubt(loaded) as held:
-        chosen = chosen_of(held.found, ids, Fate.COMMIT, force=force)
+        chosen = chosen_of(held.found, ids, Resolution.COMMIT, force=force)
         for sink, checkpoint_id, committables in in_order(held, chosen):
             outcomes = held.committers[sink].commit(checkpoint_id, committables)
             if not {*outcomes} <= {CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED}:
@@ -117,7 +117,7 @@ def rollback(
     """
     loaded = out.load(spec)
     with in_doubt(loaded) as held:
-        chosen = chosen_of(held.found, ids, Fate.ROLL_BACK, force=force)
+        chosen = chosen_of(held.found, ids, Resolution.ROLL_BACK, force=force)
         for each in chosen:
             held.committers[each.sink].abort([each.prepared])
     _done("rolled back", chosen, as_json=as_json)
@@ -149,17 +149,17 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     log = LocalSparkLog(loaded.checkpoint.location)
     with open_driver(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         driver.start()
-    _done("settled", [each for each in held.found if each.fate is not Fate.FOREIGN], as_json=as_json)
+    _done("settled", [each for each in held.found if each.resolution is not Resolution.FOREIGN], as_json=as_json)
 
 
-def _done(what: str, chosen: Sequence[Doubt], *, as_json: bool) -> None:
+def _done(what: str, chosen: Sequence[InDoubtTransaction], *, as_json: bool) -> None:
     if as_json:
         out.facts({"ok": True, what.replace(" ", "_"): [each.id for each in chosen]})
     else:
         out.show(out.text(f"{what}: {len(chosen)}"), *(out.text(f"  {each.sink}: {each.id}") for each in chosen))
 
 
-def _facts(each: Doubt) -> dict[str, object]:
+def _facts(each: InDoubtTransaction) -> dict[str, object]:
     transaction = each.prepared.transaction
     return {
         "id": each.id,
@@ -169,12 +169,12 @@ def _facts(each: Doubt) -> dict[str, object]:
         "task": transaction.task if transaction else None,
         "rows": each.committable.rows if each.committable else None,
         "decided_at": each.decided_at,
-        "then": each.fate.value,
+        "then": each.resolution.value,
         "why": each.why,
     }
 
 
-def _table(found: Sequence[Doubt]) -> Table:
+def _table(found: Sequence[InDoubtTransaction]) -> Table:
     table = Table()
     for heading in ("sink", "checkpoint", "epoch", "rows", "decided", "then", "why", "id"):
         table.add_column(heading, overflow="fold")
@@ -183,5 +183,5 @@ def _table(found: Sequence[Doubt]) -> Table:
         age = "" if each.decided_at is None else f"{time.time() - each.decided_at:.0f} s ago"
         shown = [facts["checkpoint_id"], facts["epoch"], facts["rows"]]
         numbers = ["?" if value is None else str(value) for value in shown]
-        table.add_row(*map(out.text, (each.sink, *numbers, age, each.fate.value, each.why, each.id)))
+        table.add_row(*map(out.text, (each.sink, *numbers, age, each.resolution.value, each.why, each.id)))
     return table

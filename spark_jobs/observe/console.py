@@ -26,19 +26,19 @@ class ConsoleListener(Listener):
         self.totals = Totals()
         self._printed_at_s = 0.0
 
-    def state(self, text: str) -> None:
-        self.totals.state(text)
+    def on_state(self, text: str) -> None:
+        self.totals.on_state(text)
         if not self._console.is_terminal:
             self._console.print(f"{self.pipeline}: {text}", highlight=False)
 
-    def checkpoint(self, report: CheckpointReport) -> None:
-        self.totals.checkpoint(report)
+    def on_checkpoint(self, report: CheckpointReport) -> None:
+        self.totals.on_checkpoint(report)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._printed_at_s >= _QUIET_S:
             self._printed_at_s = now
             self._console.print(self._line(), highlight=False, soft_wrap=True)
 
-    def behind(self, waiting: int) -> None:
+    def on_backlog(self, waiting: int) -> None:
         self.totals.waiting = waiting
 
     def _line(self) -> str:

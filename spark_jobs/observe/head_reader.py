@@ -10,11 +10,11 @@ from connectors.spec import Spec
 from twophase import status
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.status import Status
 
 
-def read_seen(spec: Spec) -> Seen | None:
+def read_seen(spec: Spec) -> HeadSnapshot | None:
     """Head as it is now, with its version; None: the pipeline never ran here. Raises HeadError."""
     with _opened(spec) as store:
         return status.read_seen(store) if store is not None else None

@@ -12,7 +12,7 @@ from typing import Final
 from connectors.spec import Spec
 from eos.errors import HistoryError
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Checkpoint,
     Detail,
     Event,
@@ -25,7 +25,7 @@ from spark_jobs.observe.history.model import (
 )
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import Summary, summarize
-from spark_jobs.observe.run_lock import Presence, running
+from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from twophase.head_value import HeadValue
 from twophase.status import Status
@@ -57,14 +57,14 @@ NO_HISTORY: Final = (
 class Overview:
     """State of a pipeline at one moment."""
 
-    presence: Presence | None  # who runs it on this machine
+    presence: RunLock | None  # who runs it on this machine
     status: Status | None  # None: it never ran
     checkpoints: tuple[Checkpoint, ...]  # newest first
     summary: Summary
     totals: Totals
     lag: tuple[SplitLag, ...]
     incidents: tuple[Event, ...]  # newest first
-    aborted: tuple[AbortedTry, ...]  # newest first
+    aborted: tuple[AbortedAttempt, ...]  # newest first
     runs: tuple[Run, ...]  # newest first
     withheld: tuple[WithheldSplit, ...]
     unread: str  # why the history cannot be read; empty: it can, or there is none

@@ -1,4 +1,4 @@
-"""What a running pipeline tells: one structured log line per checkpoint, and a live line on a terminal."""
+"""Listeners of a running pipeline, and the structured log line of each checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.observe.withheld import Poll, WithheldSplit
-from twophase.news import News, SinkAway, SinkJoined
+from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.positions import total
 from twophase.status import Status
 from twophase.values import CheckpointRecord, OffsetRange
@@ -21,105 +21,105 @@ _log = logging.getLogger("eos.checkpoint")
 
 @dataclass(frozen=True, slots=True)
 class CheckpointReport:
-    """One decided checkpoint, in figures."""
+    """The figures of one decided checkpoint."""
 
     record: CheckpointRecord
-    waiting: int  # checkpoints that are decided and not committed everywhere; 0: this one is, and all before it
+    waiting: int  # checkpoints that are decided and not committed everywhere, this one included
     epoch: int
     replayed: bool
     duration_s: float
     durations_s: Mapping[str, float]  # of the driver's actions, see Driver.durations_s
-    splits: tuple[SplitLag, ...] | None  # how far behind the source it is; None where the source does not say
+    splits: tuple[SplitLag, ...] | None  # lag by split; None if the source does not count
     at: float = 0.0  # seconds since 1970: now
-    acknowledgements: tuple[Acknowledgement, ...] = ()  # where its tasks' time went
-    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
+    acknowledgements: tuple[Acknowledgement, ...] = ()  # durations of its tasks
+    skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it skipped
 
     @property
     def lag(self) -> int | None:
-        """Records that were there and not yet planned; None where the source does not say."""
+        """Records that were available and not yet planned; None if the source does not count."""
         return total(each.records for each in self.splits) if self.splits is not None else None
 
     @property
     def records(self) -> int | None:
-        """Offsets covered, over all splits. None: a source does not count."""
+        """Offsets that the checkpoint covers, over all splits; None if a source does not count."""
         return self.record.records
 
 
 class Listener:
-    """Told what happens, from the thread in which it happens. Must not block for long, and never raises.
+    """Base of listeners: a subclass overrides the methods that it needs.
 
-    Nothing is done about what a listener does not ask for.
+    Each method is called in the thread where the event happens. A listener must not block for long or raise.
     """
 
-    def state(self, text: str) -> None:
-        """The pipeline is in another state: starting, running, restarting, stopping; or at its end (Ending)."""
+    def on_state(self, text: str) -> None:
+        """Handle a new state of the pipeline: starting, running, restarting, stopping, or an Ending."""
 
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """A checkpoint is committed everywhere, or where a sink is behind, decided: it will be."""
+    def on_checkpoint(self, report: CheckpointReport) -> None:
+        """Handle a checkpoint that is committed in all sinks; or only decided, if a sink has a backlog."""
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
-        """These records exist and cannot be read yet: all that are known, by source and split."""
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
+        """Handle the complete list of splits that have records that cannot be read yet."""
 
-    def polled(self, polls: Sequence[Poll]) -> None:
-        """The newest poll of each source, at least one of which is new."""
+    def on_polls(self, polls: Sequence[Poll]) -> None:
+        """Handle the newest poll of each source. At least one poll is new."""
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
-        """So long Spark's plan of a checkpoint took that was reported before."""
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
+        """Handle the duration of Spark's planning of a checkpoint, after `on_checkpoint`."""
 
-    def news(self, news: News) -> None:
-        """What the driver tells, also from threads of its own."""
+    def on_driver_event(self, news: DriverEvent) -> None:
+        """Handle an event of the driver, also in one of the driver's threads."""
 
-    def found(self, status: Status) -> None:
-        """What head holds when an epoch is about to start, with its newest records."""
+    def on_status(self, status: Status) -> None:
+        """Handle the value of head and its newest records, before an epoch starts."""
 
-    def happened(self, event: Event) -> None:
-        """A failure, a restart, or what else is worth to be remembered."""
+    def on_event(self, event: Event) -> None:
+        """Handle an event of the history: a failure, a restart, a request and its answer."""
 
-    def behind(self, waiting: int) -> None:
-        """So many checkpoints are decided and not committed: none after a start, and at the end what is left."""
+    def on_backlog(self, waiting: int) -> None:
+        """Handle the number of decided and uncommitted checkpoints: 0 after a start, the rest at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listeners(Listener):
-    """Several, told one after another."""
+    """A listener that calls several listeners in order."""
 
     each: Sequence[Listener]
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         for one in self.each:
-            one.state(text)
+            one.on_state(text)
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         for one in self.each:
-            one.checkpoint(report)
+            one.on_checkpoint(report)
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         for one in self.each:
-            one.withheld(splits)
+            one.on_withheld(splits)
 
-    def polled(self, polls: Sequence[Poll]) -> None:
+    def on_polls(self, polls: Sequence[Poll]) -> None:
         for one in self.each:
-            one.polled(polls)
+            one.on_polls(polls)
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         for one in self.each:
-            one.planned(checkpoint_id, plan_s)
+            one.on_planned(checkpoint_id, plan_s)
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         for one in self.each:
-            one.news(news)
+            one.on_driver_event(news)
 
-    def found(self, status: Status) -> None:
+    def on_status(self, status: Status) -> None:
         for one in self.each:
-            one.found(status)
+            one.on_status(status)
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         for one in self.each:
-            one.happened(event)
+            one.on_event(event)
 
-    def behind(self, waiting: int) -> None:
+    def on_backlog(self, waiting: int) -> None:
         for one in self.each:
-            one.behind(waiting)
+            one.on_backlog(waiting)
 
 
 _SHOWN: Final = 8  # splits in a line: it must not grow with their number
@@ -127,20 +127,20 @@ _SHOWN: Final = 8  # splits in a line: it must not grow with their number
 
 @dataclass(slots=True)
 class LogListener(Listener):
-    """One line per checkpoint, as `key=value`."""
+    """A listener that logs one line per checkpoint, as `key=value`."""
 
     pipeline: str
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         _log.info("pipeline=%s state=%s", self.pipeline, text)
 
-    def news(self, news: News) -> None:
-        """See Listener. Only what a person may have to do something about."""
+    def on_driver_event(self, news: DriverEvent) -> None:
+        """Log the events that may need an action of the operator."""
         if isinstance(news, SinkAway | SinkJoined):
             event = of_absence(news, time.time())
             _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         record = report.record
         seconds = report.durations_s
         _log.info(
@@ -167,7 +167,7 @@ class LogListener(Listener):
 
 
 def _offsets(ranges: Sequence[OffsetRange]) -> str:
-    """Return those with the most offsets, in the order of the record, and how many there are besides."""
+    """Return the ranges with the most offsets, in the order of the record, and the number of the others."""
     if not ranges:
         return "none"
     most = {each.split for each in heapq.nlargest(_SHOWN, ranges, key=lambda each: each.records or 0)}
@@ -177,7 +177,7 @@ def _offsets(ranges: Sequence[OffsetRange]) -> str:
 
 @dataclass(slots=True)
 class Totals:
-    """What a run has done so far, for the live line and the closing line."""
+    """Totals of a run so far, for the live line and the closing line."""
 
     started_at_s: float = field(default_factory=time.monotonic)
     state_text: str = "starting"
@@ -190,12 +190,12 @@ class Totals:
     last_at_s: float = 0.0
     records_per_s: float = 0.0
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         self.state_text = text
         self.restarts += text.startswith("restarting")
 
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener. The rate is that of the newest checkpoints: half of it is the last one's."""
+    def on_checkpoint(self, report: CheckpointReport) -> None:
+        """Add a checkpoint. The rate is a moving average: the last checkpoint has half of the weight."""
         now = time.monotonic()
         since = now - (self.last_at_s or self.started_at_s)
         rate = (report.records or 0) / max(since, 1e-6)

@@ -20,14 +20,14 @@ from typing import Final
 
 from connectors.spec import Spec
 from eos.errors import IdentityError
-from twophase.local_shelf import naming, open_partial, sweep, write_whole
+from twophase.local_blobs import naming, open_partial, sweep, write_all
 from wal.private import make_private
 
 _PRIVATE_FILE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class RunLock:
     """One process that runs a pipeline."""
 
     session: str  # of the run: Runner.run_id
@@ -43,9 +43,9 @@ def folder_of(spec: Spec) -> Path:
 
 
 @contextmanager
-def present(spec: Spec, session: str, page: str | None = None) -> Iterator[Presence]:
+def present(spec: Spec, session: str, page: str | None = None) -> Iterator[RunLock]:
     """Show others that this process runs the pipeline, for this block. Raises HeadError where it cannot be written."""
-    presence = Presence(session, os.getpid(), socket.gethostname(), time.time(), page)
+    presence = RunLock(session, os.getpid(), socket.gethostname(), time.time(), page)
     with _while_it_lives(folder_of(spec), f"{session}.json", json.dumps(asdict(presence)).encode()):
         yield presence
 
@@ -72,7 +72,7 @@ def _while_it_lives(folder: Path, name: str, content: bytes, *, private: bool = 
             held.enter_context(file)  # it is locked before anybody can find it
             if private:
                 os.fchmod(file.fileno(), _PRIVATE_FILE)
-            write_whole(file, content)
+            write_all(file, content)
             partial.rename(path)
         try:
             yield path
@@ -99,7 +99,7 @@ def alone(spec: Spec, doing: str) -> Iterator[None]:
         yield
 
 
-def running(spec: Spec) -> Presence | None:
+def running(spec: Spec) -> RunLock | None:
     """Who runs this pipeline on this machine, the newest if there are several; None: nobody.
 
     A driver on another machine that has the pipeline's head in a database is not seen. Raises HeadError where presences
@@ -117,13 +117,13 @@ def check_stopped(spec: Spec) -> None:
         raise IdentityError(message, remedy="stop it first: `eos stop`")
 
 
-def _living(path: Path) -> Presence | None:
+def _living(path: Path) -> RunLock | None:
     try:
         with path.open() as file:
             if _is_free(file.fileno()):
                 return None
             found = json.load(file)
-            return Presence(**{name: found[name] for name in Presence.__slots__ if name in found})  # of any version
+            return RunLock(**{name: found[name] for name in RunLock.__slots__ if name in found})  # of any version
     except FileNotFoundError:  # ended meanwhile
         return None
 

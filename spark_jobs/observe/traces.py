@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from connectors.spec import Spec
 from spark_jobs.observe.finishing import Finished, Finishing
 from spark_jobs.observe.report import CheckpointReport, Listener
-from twophase.news import CommittedUpTo, Decided, News, SinkCommitted
+from twophase.news import CommittedUpTo, Decided, DriverEvent, SinkCommitted
 from twophase.version import installed_version
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Traces(Listener):
     _plans_s: dict[int, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         with self._lock:
             match news:
                 case Decided(record):
@@ -53,11 +53,11 @@ class Traces(Listener):
                 case CommittedUpTo():
                     self._keep(self._finishing.committed(news.checkpoint_id, time.time()))
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         with self._lock:
             self._keep(self._finishing.measured(report))
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         with self._lock:
             self._plans_s[checkpoint_id] = plan_s
             while len(self._plans_s) > _PLANS:

@@ -17,7 +17,7 @@ from spark_jobs.observe.head_reader import read_head
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
-from twophase.local_shelf import naming
+from twophase.local_blobs import naming
 from twophase.reset import Begun
 
 _OF_LIVES: Final = ("spark", "plans", "sinks")

@@ -37,7 +37,7 @@ from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.positions import is_before
 from twophase.reset import Begun
-from twophase.restore import Seed, foreign_claims, of_another_life
+from twophase.restore import Seed, foreign_claims, of_another_incarnation
 from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 
 
@@ -145,7 +145,7 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
         message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
         raise SavepointError(message, remedy="change the spec back, or leave it behind by --allow-non-restored-state")
     if beginning.foreign and not allowed.take_over:
-        raise of_another_life(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
+        raise of_another_incarnation(pipeline, beginning.foreign)  # the protocol looks again before it changes anything
     if beginning.repeated.other_life and not allowed.take_over:
         message = "the pipeline has begun another incarnation since the savepoint was written"
         raise IdentityError(message, remedy="end that incarnation and start from the savepoint with --take-over")
@@ -230,7 +230,7 @@ def check_readable(sources: Sequence[Source], seed: Seed) -> None:
         first, ends = there.discovered.positions, there.ends
         known = {split: at for split, at in positions.items() if split in ends}
         gone = [OffsetRange(split, at, first[split]) for split, at in known.items() if is_before(at, first[split])]
-        left_out = {each.split for each in source.lost(gone)}
+        left_out = {each.split for each in source.lost_ranges(gone)}
         unreadable = [each.split for each in gone if each.split not in left_out]
         unreadable += [split for split, at in known.items() if is_before(ends[split], at)]
         if unreadable:

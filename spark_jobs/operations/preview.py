@@ -63,7 +63,7 @@ def preview(
         began, _ = resolve(spec, wanted, None)
     rows = sink_rows(spark, spec, sources, began, AlwaysDue(_BATCH_RECORDS // len(sources)))[sink]
     if with_sink:
-        columns = build_sink(spec, _entry(spec, sink)).foresee(to_arrow_schema(rows.schema, timezone="UTC"))
+        columns = build_sink(spec, _entry(spec, sink)).dry_run(to_arrow_schema(rows.schema, timezone="UTC"))
         rows = rows.select(*map(quoted, columns))
     found = Preview(rows.schema)
     _run(spec, rows, found, count)

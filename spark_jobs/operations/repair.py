@@ -63,7 +63,7 @@ class _DoneError(Exception):
 
 @dataclass(slots=True)
 class Rerun:
-    """One checkpoint's batch, to be run again. `check` first; then it is called, as twophase.effects.WriteAgain."""
+    """One checkpoint's batch, to be run again. `check` first; then it is called, as twophase.effects.RewriteJob."""
 
     spec: Spec
     spark: SparkSession
@@ -112,14 +112,14 @@ class Rerun:
             known = StartingPoint(head.positions[entry.name], head.identities[entry.name])
             build_source(entry).horizon(known)  # a topic that was made again has other records under these offsets
             forgiving = build_source(entry.tolerating_loss())
-            if gone := forgiving.lost(ranges):
+            if gone := forgiving.lost_ranges(ranges):
                 told = ", ".join(f"{each.split}[{each.start}, {each.end})" for each in gone)
                 message = f"source {entry.name} no longer has all records of checkpoint {record.checkpoint_id}: {told}"
                 message += " are gone, so that its rows cannot be written again"
                 raise OffsetOutOfRangeError(message, remedy=_RESTART)
 
     def __call__(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
-        """See twophase.effects.WriteAgain. Blocks until the query has ended."""
+        """See twophase.effects.RewriteJob. Blocks until the query has ended."""
         if (unknown := self._unknown(record, lost)) is not None:
             return Failed(unknown)
         letters = self._letters_of(record)
@@ -134,7 +134,7 @@ class Rerun:
                 timeout_s = self.spec.checkpoint.timeout_s
                 flow, stateful = pipeline.flow, pipeline.stateful
                 batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, record.ranges)
-                answers.append(batch.write_again(scope, record, lost))
+                answers.append(batch.rewrite_missing(scope, record, lost))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text
                 failures.append(error)

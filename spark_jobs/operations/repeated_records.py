@@ -12,7 +12,7 @@ from twophase.values import SinkState
 
 
 @dataclass(frozen=True, slots=True)
-class SplitAgain:
+class RepeatedSplit:
     """Records of one split: `[start, end)`. Offsets count: with gaps there are fewer records."""
 
     source: str
@@ -33,7 +33,7 @@ class SplitAgain:
 class Repeated:
     """Records and rows that a start from a savepoint writes twice."""
 
-    splits: tuple[SplitAgain, ...] = ()
+    splits: tuple[RepeatedSplit, ...] = ()
     rows: Mapping[str, int] = field(
         default_factory=dict
     )  # by sink, where the records of all those checkpoints are kept
@@ -96,14 +96,14 @@ def repeated(
     return Repeated(splits, _rows(at, status) if splits else {}, other_life=not is_of(head, at.incarnation, savepoint))
 
 
-def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> Iterator[SplitAgain]:
+def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> Iterator[RepeatedSplit]:
     for source, positions in sorted(head.positions.items()):
         for split, end in sorted(positions.items()):
             began = head.initial.get(source, {}).get(split, end)
             start = at.position(source, split)  # one that was found later begins where it was found
             first = began if start is None or is_before(start, began) else start
             if source in sources and is_before(first, end):
-                yield SplitAgain(source, split, first, end)
+                yield RepeatedSplit(source, split, first, end)
 
 
 def _rows(at: HeadValue, status: Status) -> dict[str, int]:

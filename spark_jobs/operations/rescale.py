@@ -21,7 +21,7 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.runner import Runner
 from spark_jobs.session.failures import translate
-from twophase.messages import Failed, Rewritten
+from twophase.messages import Failed, StateRescaled
 
 _log: Final = logging.getLogger("eos.rescale")
 
@@ -36,13 +36,13 @@ def bring_to_rest(spec: Spec, spark: SparkSession, listener: Listener) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rewriting:
-    """See twophase.effects.StateRewriter. Blocks for as long as it takes to read and write the whole state."""
+    """See twophase.effects.StateRescaler. Blocks for as long as it takes to read and write the whole state."""
 
     spark: SparkSession
     log: LocalSparkLog
     tell: Callable[[str], None]  # how far it is, every two seconds
 
-    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> Rewritten | Failed:
+    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
         """Raises SparkUnavailableError if Spark is gone: what it has begun the same command brings to its end."""
         started_at = time.time()
         if self.log.state(incarnation).newest_committed < checkpoint_id:
@@ -56,7 +56,7 @@ class Rewriting:
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "dividing the state") from error
         os.sync()  # Spark does not: what is decided on this must outlast a power cut
-        return Rewritten(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
+        return StateRescaled(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
         self.log.drop_plan(incarnation, checkpoint_id)

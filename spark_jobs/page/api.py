@@ -18,13 +18,13 @@ from eos.errors import ConnectorError
 from spark_jobs.page import reading, state, steering
 from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.masked import masking
-from spark_jobs.page.pipeline_view import BusyError, NobodyRunsError, Watched
+from spark_jobs.page.pipeline_view import BusyError, NoRunError, PipelineView
 from spark_jobs.page.selection import all_of
 from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"
 
-_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NobodyRunsError: 409, ConnectorError: 503}
+_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NoRunError: 409, ConnectorError: 503}
 """Of the first class that an error is of."""
 
 _PROBES: Final = APIRouter()
@@ -35,7 +35,7 @@ Metrics = Callable[[], tuple[bytes, str]]
 
 
 def application(
-    pipelines: Sequence[Watched], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
+    pipelines: Sequence[PipelineView], tokens: Tokens, *, is_loopback: bool, metrics: Metrics | None = None
 ) -> ASGIApp:
     """Everything that is served. `metrics`: of the pipelines that this process runs; None: it runs none."""
     secrets = frozenset[str]().union(*(each.spec.secrets for each in pipelines))
@@ -79,7 +79,7 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
     @api.exception_handler(RequestValidationError)
     def not_a_question(_request: Request, error: RequestValidationError) -> JSONResponse:
         wrong = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        return refusal(422, wrong, "/openapi.json says what may be asked")
+        return refusal(422, wrong, "/openapi.json lists the requests")
 
     @api.exception_handler(ConnectorError)
     def not_possible(_request: Request, error: ConnectorError) -> JSONResponse:
@@ -87,7 +87,9 @@ def _answer_errors(api: FastAPI, answer: type[JSONResponse]) -> None:
         return refusal(status, error.message, error.remedy)
 
 
-@_PROBES.get("/healthz", responses={503: {"description": "Of a pipeline, the thread that hears requests has died."}})
+@_PROBES.get(
+    "/healthz", responses={503: {"description": "The thread that handles the requests to a pipeline has ended."}}
+)
 async def healthz(request: Request) -> Response:
     """Whether the process lives, and hears what is asked of it: if not, it is to be started anew.
 

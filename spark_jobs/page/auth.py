@@ -99,7 +99,7 @@ class Guard:
                     remedy = "open the URL that eos has printed, or send the header `Authorization: Bearer TOKEN`"
                     return _refuse(401, "this takes the token", remedy, {"www-authenticate": "Bearer"})
                 if not is_reading:
-                    return _refuse(403, "this token reads only", "take the one that the page was started with")
+                    return _refuse(403, "this token reads only", "use the token with which the page was started")
         if not _is_small(headers):
             return _refuse(413, f"more than {MAX_BODY_BYTES} bytes, or without a content-length", "send less")
         return None

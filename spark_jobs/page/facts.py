@@ -10,14 +10,14 @@ from connectors.spec import guarantees, promise
 from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import PHASES, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
-from spark_jobs.observe.history.store import SinkShare, shares, waiting
+from spark_jobs.observe.history.store import SinkStats, shares, waiting
 from spark_jobs.observe.overview import NO_HISTORY
 from spark_jobs.observe.withheld import read_withheld
 from spark_jobs.page import schemas
-from spark_jobs.page.pipeline_view import Watched
+from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.state import can_steer, newest_run, state_of
 from twophase.head_value import HeadValue
-from twophase.in_doubt import Doubt
+from twophase.in_doubt import InDoubtTransaction
 from twophase.positions import total
 from twophase.requests import Answer, Request
 
@@ -28,7 +28,7 @@ _INTERVALS: Final = 5
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
-def overview(watched: Watched) -> schemas.Overview:
+def overview(watched: PipelineView) -> schemas.Overview:
     """What cannot be read is named, and the rest is told all the same."""
     problems: list[schemas.Problem] = []
 
@@ -113,7 +113,7 @@ def detail(found: KeptDetail) -> schemas.Detail:
             for each in ranges
         ],
         acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
-        aborted=[schemas.AbortedTry.model_validate(each) for each in found.aborted],
+        aborted=[schemas.AbortedAttempt.model_validate(each) for each in found.aborted],
         lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
     )
 
@@ -149,14 +149,14 @@ def _chart(metric: schemas.Metric, buckets: Sequence[Bucket]) -> schemas.Chart:
             return schemas.Chart(metric=metric, unit="s", lines=lines)
 
 
-def sinks(watched: Watched) -> schemas.Sinks:
+def sinks(watched: PipelineView) -> schemas.Sinks:
     """As the spec has them, with what the history and head say."""
     spec, head, location = watched.spec, watched.head(), watched.spec.checkpoint.location
     had = {each.sink: each for each in shares(location)}
     behind = {each.sink: each for each in waiting(location, head.incarnation, head.committed)} if head else {}
     found = []
     for entry, words in zip(spec.outputs, guarantees(spec), strict=True):
-        nothing = SinkShare(entry.name, 0, 0, 0, None)
+        nothing = SinkStats(entry.name, 0, 0, 0, None)
         all_of_it, of_backlog = had.get(entry.name, nothing), behind.get(entry.name, nothing)
         found.append(
             schemas.Sink(
@@ -179,7 +179,7 @@ def sinks(watched: Watched) -> schemas.Sinks:
     return schemas.Sinks(sinks=found)
 
 
-def transaction(doubt: Doubt) -> schemas.Transaction:
+def transaction(doubt: InDoubtTransaction) -> schemas.Transaction:
     """What a sink holds, and what becomes of it."""
     own = doubt.prepared.transaction
     return schemas.Transaction(
@@ -189,7 +189,7 @@ def transaction(doubt: Doubt) -> schemas.Transaction:
         epoch=own.scope.epoch if own is not None else None,
         rows=doubt.committable.rows if doubt.committable is not None else None,
         decided_at=doubt.decided_at,
-        then=doubt.fate.value,
+        then=doubt.resolution.value,
         why=doubt.why,
     )
 

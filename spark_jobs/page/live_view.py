@@ -15,7 +15,7 @@ class Live(Listener):
     text: str = "starting"
     is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         self.text = text
 
 

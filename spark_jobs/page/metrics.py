@@ -22,7 +22,7 @@ from spark_jobs.observe.finishing import Finished, Finishing
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.observe.withheld import Poll, WithheldSplit
-from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
+from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -113,22 +113,22 @@ class PipelineMetrics(Listener):
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
         metrics.up.labels(self.pipeline).set(0)
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.withheld_splits = tuple(splits)
 
-    def polled(self, polls: Sequence[Poll]) -> None:
+    def on_polls(self, polls: Sequence[Poll]) -> None:
         self.polls = {**self.polls, **{self._mask(each.source): each for each in polls}}
         if self.polls.keys() >= set(self.sources) and not any(each.unread != 0 for each in self.polls.values()):
             self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.kind == "restart":
             self._all.restarts.labels(self.pipeline).inc()
 
-    def found(self, status: Status) -> None:
+    def on_status(self, status: Status) -> None:
         """See Listener. What is decided and waits was counted by an earlier run."""
         self.away = frozenset()  # the start that follows says which
         with self._lock:
@@ -139,7 +139,7 @@ class PipelineMetrics(Listener):
             self._measure_backlog()
         self._completed(status.head.completed, max((each.decided_at for each in status.checkpoints), default=None))
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         with self._lock:
             match news:
                 case Decided(record):
@@ -160,7 +160,7 @@ class PipelineMetrics(Listener):
                     self._observe(self._finishing.committed(news.checkpoint_id, time.time()))
             self._measure_backlog()
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         if report.splits is not None:
             lag: dict[str, Counter[str]] = {}
             for each in report.splits:
@@ -172,7 +172,7 @@ class PipelineMetrics(Listener):
         with self._lock:
             self._observe(self._finishing.measured(report))
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         self._all.phase.labels(self.pipeline, "plan").observe(plan_s)
 
     def _count(self, record: CheckpointRecord) -> None:
@@ -243,7 +243,7 @@ class _LevelCollector(Collector):
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For each scrape."""
         lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source"))
-        words = "Those of the split that is furthest behind."
+        words = "The lag of the split that is furthest behind."
         furthest = GaugeMetricFamily("eos_lag_records_max", words, labels=("pipeline", "source"))
         of_split = GaugeMetricFamily("eos_split_lag_records", "By split.", labels=("pipeline", "source", "split"))
         words = "Checkpoints that are decided, and not visible in this sink."

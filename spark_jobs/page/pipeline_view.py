@@ -16,12 +16,12 @@ from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.store import History
-from spark_jobs.observe.run_lock import Presence, running
+from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.page.live_view import Live
 from twophase.head_value import HeadValue
-from twophase.in_doubt import Doubt
+from twophase.in_doubt import InDoubtTransaction
 
-AskSinks = Callable[[Spec], Sequence[Doubt]]
+AskSinks = Callable[[Spec], Sequence[InDoubtTransaction]]
 """What sinks hold prepared. Connects to every sink."""
 
 _ASKED_EVERY_S: Final = 10.0
@@ -32,19 +32,19 @@ class BusyError(ConnectorError):
     """Somebody else's question to the sinks is under way."""
 
 
-class NobodyRunsError(ConnectorError):
+class NoRunError(ConnectorError):
     """Nobody would hear a request."""
 
 
 @dataclass(slots=True)
-class Watched:
+class PipelineView:
     """`live`: in the process that runs it."""
 
     spec: Spec
     key: str  # in paths
     ask_sinks: AskSinks
     live: Live | None = None
-    _asked: tuple[float, Sequence[Doubt]] | None = None
+    _asked: tuple[float, Sequence[InDoubtTransaction]] | None = None
     _asking: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -61,11 +61,11 @@ class Watched:
         """What is decided; None for a pipeline that never ran, of which looking makes nothing. Raises HeadError."""
         return read_head(self.spec)
 
-    def presence(self) -> Presence | None:
+    def presence(self) -> RunLock | None:
         """Who runs it on this machine."""
         return running(self.spec)
 
-    def prepared(self) -> tuple[float, Sequence[Doubt]]:
+    def prepared(self) -> tuple[float, Sequence[InDoubtTransaction]]:
         """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.
 
         Raises BusyError where nobody has heard of them yet; SinkUnavailableError and what else keeps one from
@@ -85,11 +85,11 @@ class Watched:
             self._asking.release()
 
 
-def watch(specs: Iterable[Spec], ask_sinks: AskSinks, lives: Iterable[Live | None]) -> tuple[Watched, ...]:
+def watch(specs: Iterable[Spec], ask_sinks: AskSinks, lives: Iterable[Live | None]) -> tuple[PipelineView, ...]:
     """One for each, under a key of its own that any path can carry."""
-    found: dict[str, Watched] = {}
+    found: dict[str, PipelineView] = {}
     for spec, live in zip(specs, lives, strict=True):
         plain = _NO_PATH.sub("-", spec.mask(spec.pipeline)).strip(".-~") or "pipeline"
         key = next(each for n in range(len(found) + 1) if (each := f"{plain}-{n + 1}" if n else plain) not in found)
-        found[key] = Watched(spec, key, ask_sinks, live)
+        found[key] = PipelineView(spec, key, ask_sinks, live)
     return tuple(found.values())

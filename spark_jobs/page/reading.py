@@ -102,7 +102,7 @@ def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schema
     """Failures, restarts, aborted tries, and what else went wrong, newest first."""
     found = chosen.history.events(limit + 1, before, _KINDS)
     shown = [schemas.Event.model_validate(each) for each in found[:limit]]
-    aborted = [schemas.AbortedTry.model_validate(each) for each in chosen.history.aborted(limit)]
+    aborted = [schemas.AbortedAttempt.model_validate(each) for each in chosen.history.aborted(limit)]
     return schemas.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
 
 

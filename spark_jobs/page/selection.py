@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, HTTPException, Request
 
 from spark_jobs.page import schemas
-from spark_jobs.page.pipeline_view import Watched
+from spark_jobs.page.pipeline_view import PipelineView
 
 PREFIX: Final = "/api/v1"
 OF_ONE: Final = f"{PREFIX}/pipelines/{{pipeline}}"
@@ -20,21 +20,24 @@ ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     413: {"model": schemas.Refused, "description": "The request is too large."},
     421: {"model": schemas.Refused, "description": "The request is for another host."},
     422: {"model": schemas.Refused, "description": "The request does not fit this document."},
-    503: {"model": schemas.Refused, "description": "What is needed to answer is away, or damaged."},
+    503: {
+        "model": schemas.Refused,
+        "description": "A store that is needed for the answer does not respond, or is damaged.",
+    },
 }
 
 
-def all_of(request: Request) -> Mapping[str, Watched]:
+def all_of(request: Request) -> Mapping[str, PipelineView]:
     """Those that are served, by key."""
-    found: Mapping[str, Watched] = request.app.state.pipelines
+    found: Mapping[str, PipelineView] = request.app.state.pipelines
     return found
 
 
-def _named(request: Request, pipeline: str) -> Watched:
+def _named(request: Request, pipeline: str) -> PipelineView:
     found = all_of(request).get(pipeline)
     if found is None:
         raise HTTPException(404, "no pipeline of this name is served here")
     return found
 
 
-Chosen = Annotated[Watched, Depends(_named)]
+Chosen = Annotated[PipelineView, Depends(_named)]

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
 from spark_jobs.page import facts, schemas, state
-from spark_jobs.page.pipeline_view import NobodyRunsError, Watched
+from spark_jobs.page.pipeline_view import NoRunError, PipelineView
 from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 from twophase import requests
 
 _NOBODY: Final[dict[int | str, dict[str, Any]]] = {
-    409: {"model": schemas.Refused, "description": "Nobody runs the pipeline."}
+    409: {"model": schemas.Refused, "description": "The pipeline is not running."}
 }
 _PATIENCE_S: Final = 600.0
 
@@ -56,11 +56,11 @@ def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=reques
 
 
 def _ask(
-    chosen: Watched, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
+    chosen: PipelineView, request: Request, response: Response, kind: str, arguments: Mapping[str, str]
 ) -> schemas.RequestState:
     if not state.is_steerable(chosen):
         message = f"no process runs {chosen.name}"
-        raise NobodyRunsError(message, remedy="start it with `eos run`")
+        raise NoRunError(message, remedy="start it with `eos run`")
     by = f"the page at {socket.gethostname()}"
     with open_requests(chosen.spec) as channel:
         asked = channel.ask(kind, arguments, asked_by=by, patience_s=_PATIENCE_S)

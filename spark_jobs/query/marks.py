@@ -25,7 +25,7 @@ _ASIDE: Final = "_eos_aside"
 
 def counts_bad(source: Source) -> bool:
     """Whether bad records of this source are no error, and so are to be counted."""
-    return source.puts_aside or source.leaves_out
+    return source.rejects_bad_records or source.skips_bad_records
 
 
 def with_mark(schema: pa.Schema) -> pa.Schema:
@@ -37,12 +37,12 @@ def read_and_mark(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.
     """In a task: the records of its ranges, and then its mark."""
     aside = 0
 
-    def put_aside(count: int) -> None:
+    def on_bad_records(count: int) -> None:
         nonlocal aside
         aside += count
 
     schema = with_mark(source.schema)
-    for batch in source.read(ranges, put_aside):
+    for batch in source.read(ranges, on_bad_records):
         yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.int64())], schema=schema)
     nothing = [_nothing(field) for field in source.schema]
     yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)

@@ -55,7 +55,7 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
                 drop(path.parent, path.name)
             message = f"deleted {path}: {why}"
             _log.warning("%s", message)
-            listener.happened(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
+            listener.on_event(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
 
 
 def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
@@ -67,7 +67,7 @@ def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
     for number in reversed(numbers(commits)):
         if not commit_is_cut(commits / str(number)):
             break
-        found.append((commits / str(number), "a power cut has left it cut off; what is decided is not written again"))
+        found.append((commits / str(number), "a power cut has truncated it; decided rows are not rewritten"))
     if head.query_id is None and identity_is_cut(folder / "metadata"):
         found.append((folder / "metadata", "a power cut has left it cut off; the query has completed nothing"))
     return found
@@ -97,7 +97,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             policy(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another driver deletes what a power cut has left in {folder}, and does not come to an end"
+            message = f"another driver deletes the files that a power cut has truncated in {folder}, and does not end"
             raise IdentityError(message, remedy="end that process") from None
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Checkpoints that somebody has asked for: begun at once, and told of when they are committed everywhere."""
+"""Requests for a checkpoint: it begins at once, and the request is answered when all sinks have committed it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from twophase.requests import Answer, Request
 @dataclass(slots=True)
 class _Demand:
     request: Request
-    wanted: Mapping[str, Positions] | None = None  # what there was to read when it was asked; None: not yet known
-    decided: int | None = None  # all of that is in this checkpoint and those before it
+    wanted: Mapping[str, Positions] | None = None  # ends of the sources at the request; None: not yet known
+    decided: int | None = None  # this checkpoint and those before it contain all records up to `wanted`
     reports: list[CheckpointReport] = field(default_factory=list)  # of the checkpoints that have ended since
 
     def answer(self, head: HeadValue) -> Answer | None:
-        """None: not yet.
+        """Return the answer, or None while the request has to wait.
 
-        The first checkpoint that ends after the request may have been planned before it, so that it counts only if all
-        that was there is in it; the second one was planned afterwards.
+        The first checkpoint that ends after the request may have been planned before it, so it counts only if it
+        contains all records up to `wanted`. The second one was planned afterwards.
         """
         if self.decided is not None:
             return _nothing(head) if head.committed >= self.decided else None
@@ -42,9 +42,12 @@ class _Demand:
 
 
 @dataclass(slots=True)
-class OnDemand(Listener):
-    """What was asked of one run, over all its queries. Used by the thread that hears requests, by Spark's, which ends
-    checkpoints (a Listener), and by the one that waits for the query."""
+class CheckpointRequests(Listener):
+    """The requests for a checkpoint to one run, over all its queries.
+
+    Used in three threads: the request loop, Spark's batch thread (as a Listener), and the thread that waits for the
+    query.
+    """
 
     sources: Sequence[Source]
     reply: Callable[[Request, Answer], None]  # never blocks
@@ -53,21 +56,21 @@ class OnDemand(Listener):
     _demands: list[_Demand] = field(default_factory=list)
 
     def follow(self, head: Callable[[], HeadValue] | None, begin: Callable[[], None] = lambda: None) -> None:
-        """A query has begun: its head, and how to begin a checkpoint of it. None: it has ended."""
+        """Attach a query that has started: `head` returns its head, `begin` starts a checkpoint. None: detach."""
         self._head, self._begin = head, begin
         if self._demands:
             begin()
 
     def ask(self, request: Request) -> Answer | None:
-        """A handler of requests: asks the sources what there is to read, and blocks for that; `look` answers.
+        """Handle a request: query the ends of the sources, which blocks, and begin a checkpoint. `look` answers.
 
         Raises SourceError if a source does not answer.
         """
-        head_of = self._head  # another thread says when the query has ended
+        head_of = self._head  # another thread resets it when the query ends
         if head_of is None:
             return Answer(ok=False, message="no query is running at this moment: ask again")
         demand = _Demand(request)
-        self._demands.append(demand)  # what ends from now on, it hears of
+        self._demands.append(demand)  # from now on it gets the report of each checkpoint
         head = head_of()
         try:
             wanted = {source.name: _ends(source, head) for source in self.sources}
@@ -83,7 +86,7 @@ class OnDemand(Listener):
         return None
 
     def look(self) -> None:
-        """Answer what can be answered. Called again and again while a query runs; never blocks."""
+        """Answer the requests that can be answered. Called at intervals while a query runs; never blocks."""
         for demand in list(self._demands):
             answer = demand.answer(self._head()) if self._head is not None else None
             if answer is not None:
@@ -92,20 +95,20 @@ class OnDemand(Listener):
                 self._demands.remove(demand)
 
     def give_up(self, why: str) -> None:
-        """The run has ended."""
+        """Answer all open requests with a failure: the run has ended."""
         for demand in list(self._demands):
             self.reply(demand.request, Answer(ok=False, message=f"{why} before the checkpoint was committed"))
         self._demands.clear()
 
-    def checkpoint(self, report: CheckpointReport) -> None:
-        """See Listener. What was planned too early does not count: the next one begins at once, too."""
+    def on_checkpoint(self, report: CheckpointReport) -> None:
+        """Keep the report for open requests, and begin the next checkpoint: this one may be planned too early."""
         for demand in list(self._demands):
             demand.reports.append(report)
             self._begin()
 
 
 def _ends(source: Source, head: HeadValue) -> Positions:
-    """How far the source can be read now."""
+    """Return the positions up to which the source can be read now."""
     known = known_of(head, source.name)
     horizon = source.horizon(known)
     firsts = {**horizon.discovered.positions, **known.positions}

@@ -18,7 +18,7 @@ from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
 from twophase.head_value import HeadValue
-from twophase.messages import Begin
+from twophase.messages import BatchStart
 from twophase.verify import WITHOUT_SPARK
 
 _log = logging.getLogger("eos.runner")
@@ -82,7 +82,9 @@ class Checkpoints:
             batch.ranges = {name: each.ranges(positions.get(name, {})) for name, each in plan.items()}
             self._report_lost(batch.ranges)
         before_s = time.monotonic()
-        record = self.driver.checkpoint(Begin(number, ends, offsets_log, time.time(), began, self.permitted), batch)
+        record = self.driver.checkpoint(
+            BatchStart(number, ends, offsets_log, time.time(), began, self.permitted), batch
+        )
         now, head = time.time(), self.driver.owned
         report = CheckpointReport(
             record=record,
@@ -96,13 +98,13 @@ class Checkpoints:
             acknowledgements=batch.acknowledgements,
             skipped=batch.skipped,
         )
-        self.listener.checkpoint(report)
+        self.listener.on_checkpoint(report)
         return report
 
     def _report_lost(self, ranges: Ranges) -> None:
         """Warn of records that the service has deleted, where the spec says that this is no error."""
         for source in self.sources:
-            for each in source.lost(ranges.get(source.name, ())):
+            for each in source.lost_ranges(ranges.get(source.name, ())):
                 _log.warning(
                     "left out, retention has deleted it: %s, offsets [%s, %s)", each.split, each.start, each.end
                 )

@@ -115,7 +115,7 @@ class KnownSinks:
         except OSError as error:
             raise HeadError(f"{path} cannot be written: {error.strerror}") from error
 
-    def foresee(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
+    def dry_run(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
         """Before a command that follows this head gives the sink one of these numbers of slots: from here on it may
         have them. A start without the sink waits then, until one with the sink has found out. Raises HeadError."""
         with suppress(HeadFormatError):  # damaged: each start needs the sink already
@@ -178,10 +178,10 @@ class Opening:
             if known.slots != slots:
                 now, wanted = (", ".join(map(str, sorted(each))) for each in (known.slots, slots))
                 raise must_wait(self.name, f"the sink may have {now} slots, and the spec names {wanted}")
-            return self.sink.open_as(schema, known.known)
+            return self.sink.open_cached(schema, known.known)
         opened = self.sink.open(schema)
         if slots:
-            self.kept.keep(head.incarnation, self.name, KnownSink(head.epoch, slots, opened.known))
+            self.kept.keep(head.incarnation, self.name, KnownSink(head.epoch, slots, opened.cached_target))
             self.driver.check_owned()
         return opened
 

@@ -19,8 +19,8 @@ from twophase.driver import Driver
 from twophase.effects import SparkLog
 from twophase.gather import at_once
 from twophase.ids import INCARNATION_LENGTH
-from twophase.messages import Seen
-from twophase.news import Watcher, nobody
+from twophase.messages import HeadSnapshot
+from twophase.news import EventHandler, ignore_event
 from twophase.participants import Committer
 from twophase.positions import Positions
 from twophase.status import read_status
@@ -40,11 +40,11 @@ def open_driver(
     log: SparkLog,
     *,
     session: str,
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     commit_back: Callable[[Mapping[str, Positions]], None] = lambda _positions: None,
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,
-    watcher: Watcher = nobody,
+    watcher: EventHandler = ignore_event,
     known: Mapping[str, Collection[str]] = NOTHING_KNOWN,
 ) -> Iterator[Driver]:
     """A driver for one epoch, or for a reset; not yet started. Its connections are closed at the end.
@@ -85,7 +85,7 @@ def report_last_checkpoint(driver: Driver, listener: Listener) -> None:
     """What head holds before the driver starts: one that was killed told nobody of its last checkpoint."""
     with suppress(HeadError):  # the start will say so, if it is in its way
         if (status := read_status(driver.head, _FOUND)) is not None:
-            listener.found(status)
+            listener.on_status(status)
 
 
 def _needs_gate(sink: Sink, committers: Mapping[str, Committer], limits: Mapping[str, Limit]) -> bool:

@@ -94,7 +94,7 @@ class QueryProgress:
         found = newest(self.query) if self.query is not None else None
         if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
             self._unplanned = None
-            self.listener.planned(found.batch_id, found.plan_s)
+            self.listener.on_planned(found.batch_id, found.plan_s)
         return found
 
 

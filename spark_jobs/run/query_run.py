@@ -1,4 +1,4 @@
-"""One query of a pipeline, from its start to its end: Spark's batches become checkpoints."""
+"""The run of one query under one epoch: each batch of Spark becomes a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from connectors.api.contracts import Source
 from connectors.spec import Spec
 from spark_jobs.batch.batch import SparkBatch
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.sifting_period import RejectionPeriod
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.pacing import Pacing
 from spark_jobs.query.running_query import EndsHeld
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.pipeline import Pipeline
@@ -41,12 +41,12 @@ _WITHHELD_S = 1.0
 _DONE_S = 10.0  # for Spark to write a small file after a batch
 _DONE_POLL_S = 0.01
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
-"""What a call into the JVM raises, also of one that has ended."""
+"""Errors of a call into the JVM, also after the JVM has ended."""
 
 
 @dataclass(slots=True)
-class Epoch:
-    """One query, from its start to its end, under one epoch."""
+class QueryRun:
+    """One query from its start to its end, under one epoch."""
 
     spec: Spec
     control: StopControl
@@ -56,13 +56,13 @@ class Epoch:
     sources: Sequence[Source]
     pipeline: Pipeline
     pacing: Pacing
-    on_demand: OnDemand
+    checkpoint_requests: CheckpointRequests
     plan: Plan
     withheld: Withheld
-    period: SiftingPeriod = field(default_factory=SiftingPeriod)
-    failure: BaseException | None = None  # what ended the query, as it was raised; Spark only passes its text on
+    period: RejectionPeriod = field(default_factory=RejectionPeriod)
+    failure: BaseException | None = None  # the error that ended the query; Spark only passes on its text
     query: StreamingQuery | None = None
-    hit: int | None = None  # the checkpoint that the failure ended
+    hit: int | None = None  # the checkpoint that failed
     _checkpoints: Checkpoints = field(init=False)
     _skipping: Skipping | None = field(default=None, init=False)
     _looked_at_s: float = 0.0
@@ -71,25 +71,25 @@ class Epoch:
     _progress: QueryProgress = field(init=False)
 
     def __post_init__(self) -> None:
-        """One object for all batches."""
+        """Create the objects that all batches share."""
         self._progress = QueryProgress(self.listener)
         self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
-        if any(source.leaves_out for source in self.sources):
+        if any(source.skips_bad_records for source in self.sources):
             settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
     def run(self, *, until_caught_up: bool) -> None:
-        """Block until the query has ended; whatever ends it, no query of this epoch runs on."""
+        """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
         self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
         except _SPARK_ERRORS as error:
             self.failure = self.failure or translate(error, "the query")
         finally:
-            self.control.wait_until_idle()  # Spark's thread may have died, that of the checkpoint ends by itself
+            self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
         if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
             self.driver.drain()
-            self.on_demand.look()
+            self.checkpoint_requests.look()
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
             raise self.failure
 
@@ -98,10 +98,10 @@ class Epoch:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
                 self.driver.check()
                 self._progress.report_idle()
-                self.on_demand.look()
+                self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
                 if self.control.is_stopping():
-                    self.listener.state("stopping")
+                    self.listener.on_state("stopping")
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
@@ -129,8 +129,8 @@ class Epoch:
         self._looked_at_s = time.monotonic()
         polls = self.pacing.polls()
         if self.withheld.observe(polls):
-            self.listener.polled(polls)
-            self.listener.withheld(self.withheld.splits)
+            self.listener.on_polls(polls)
+            self.listener.on_withheld(self.withheld.splits)
         self.withheld.warn_if_overdue(time.time())
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:

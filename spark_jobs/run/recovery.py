@@ -27,7 +27,7 @@ from spark_jobs.run.open_driver import NOTHING_KNOWN, open_driver, report_last_c
 from spark_jobs.run.starting_points import commit_back, starting_points
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.values import StartingPoint
 
 
@@ -51,7 +51,7 @@ def recover(
     *,
     session: str,
     sources: Sequence[Source] = (),
-    follows: Seen | None = None,
+    follows: HeadSnapshot | None = None,
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,
 ) -> Iterator[Recovered]:
@@ -76,13 +76,13 @@ def recover(
         commit_back=lambda positions: commit_back(sources, positions),
         limits=limits,
         is_stopping=is_stopping,
-        watcher=told.news,
+        watcher=told.on_driver_event,
         known=known,
     ) as driver:
         if listener is not None:
             report_last_checkpoint(driver, listener)
         driver.start()
-        told.behind(driver.owned.waiting)
+        told.on_backlog(driver.owned.waiting)
         if not isinstance(log, JobSparkLog):  # the folder of a user's own query: Spark has read it already
             mend(driver, log, told)
         began = starting_points(driver, sources, log) if sources else {}

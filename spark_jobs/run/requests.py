@@ -1,4 +1,4 @@
-"""What others ask of a run: to stop, a checkpoint, a savepoint. Each is answered, however the run ends."""
+"""Requests to a run: stop, checkpoint, savepoint. Each is answered, also if the run fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from connectors.spec import Spec
 from eos.errors import ConnectorError, HeadError
 from spark_jobs.observe.history.model import answered
 from spark_jobs.observe.report import Listener
-from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl
 from spark_jobs.savepoints.take import Savepoints
 from twophase.requests import Answer, Channel, Request
@@ -24,15 +24,17 @@ from twophase.requests import Answer, Channel, Request
 _log = logging.getLogger("eos.runner")
 
 _SHARE: Final = 20
-"""Looking for requests takes at most this part of the time, where a look is slow."""
+"""A slow poll for requests takes at most this fraction (1/20) of the time."""
 
 Handler = Callable[[Request], Answer | None]
-"""Does what is asked, or begins it and returns None: then it answers through the channel later. May block: others wait
-meanwhile. What it raises of ConnectorError becomes the answer."""
+"""A function that performs a request and returns the answer, or begins it and returns None to answer later.
+
+May block; other requests wait meanwhile. A ConnectorError that it raises becomes the answer.
+"""
 
 
-class Asked:
-    """Of one run, over all its queries."""
+class RunRequests:
+    """The requests to one run, over all its queries."""
 
     def __init__(
         self, spec: Spec, sources: Sequence[Source], control: StopControl, channel: Channel, listener: Listener
@@ -41,19 +43,19 @@ class Asked:
         self._channel = channel
         self._savepoints = Savepoints(spec, self._reply)
         self._stops: list[Request] = []  # answered when the run has ended
-        self.on_demand = OnDemand(sources, self._reply)
-        handlers = {"stop": self._stop, "checkpoint": self.on_demand.ask, "savepoint": self._savepoints.begin}
-        self._steering = Steering(
-            channel, handlers, lambda request, answer: listener.happened(answered(request, answer))
+        self.checkpoint_requests = CheckpointRequests(sources, self._reply)
+        handlers = {"stop": self._stop, "checkpoint": self.checkpoint_requests.ask, "savepoint": self._savepoints.begin}
+        self._steering = RequestLoop(
+            channel, handlers, lambda request, answer: listener.on_event(answered(request, answer))
         )
 
     def is_heard(self) -> bool:
-        """Whether the thread that hears requests lives. May be called from any thread."""
+        """Return whether the thread of the request loop is alive. May be called from any thread."""
         return self._steering.is_alive()
 
     @contextmanager
     def heard(self, ended: Callable[[], Answer]) -> Iterator[None]:
-        """Around the run, whose end is the answer to those who asked it to stop: what it raises, or `ended`."""
+        """Serve requests during the block, which is the run. Answer stop requests with its error, or `ended()`."""
         self._channel.sweep()
         self._steering.start()
         end = Answer(ok=False, message="the run ended unexpectedly")
@@ -64,8 +66,8 @@ class Asked:
             end = Answer.refused(error)
             raise
         finally:
-            self._steering.stop_listening()  # what is begun after this would be answered by nobody
-            self.on_demand.give_up("the run has ended")
+            self._steering.stop_listening()  # a request that began after this would get no answer
+            self.checkpoint_requests.give_up("the run has ended")
             self._savepoints.close()
             for request in self._stops:
                 self._reply(request, end)
@@ -82,10 +84,10 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Steering:
-    """The driver's end of the request channel: hears what others ask, and answers.
+class RequestLoop:
+    """The driver's end of the request channel: reads requests and stores answers.
 
-    A thread looks for requests for as long as a run lives, whatever the run is waiting for.
+    A thread polls for requests during the whole run, also while the run waits.
     """
 
     channel: Channel
@@ -98,44 +100,44 @@ class Steering:
     _thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to listen. What was asked before that was asked of an earlier run, which has ended: it is told so."""
+        """Start the thread. Refuse the requests that are stored already: they were for an earlier run."""
         self._look(_asked_before)
         thread = threading.Thread(target=copy_context().run, args=(self._listen,), name="eos-steering", daemon=True)
         thread.start()
         self._thread = thread
 
     def is_alive(self) -> bool:
-        """Whether it listens, or has not begun to, or is done with that. May be called from any thread."""
+        """Return False if the thread ended without `stop_listening`. May be called from any thread."""
         return self._thread is None or self._over.is_set() or self._thread.is_alive()
 
     def answer(self, request: Request, answer: Answer) -> None:
-        """What became of a request that a handler has begun. May be called from any thread; does not block."""
+        """Answer a request that a handler has begun. May be called from any thread; does not block."""
         self._answers[request.id] = request, answer
         self.told(request, answer)
 
     def stop_listening(self) -> None:
-        """Blocks until the request under way is done: nothing more is begun."""
+        """Stop the thread. Blocks until the current request is handled."""
         self._over.set()
         if self._thread is not None:
             self._thread.join()
 
     def close(self, late: Callable[[Request], Answer]) -> None:
-        """Stop listening, answer what has come since by `late`, and block until all that is stored.
+        """Stop the thread, answer later requests with `late`, and store all answers. Blocks.
 
-        Where head cannot be reached it is not.
+        If head does not answer, the answers are not stored.
         """
         self.stop_listening()
         self._look(late)
 
     def _listen(self) -> None:
         took_s = 0.0
-        while not self._over.wait(max(self.channel.shelf.look_every_s, _SHARE * took_s)):
+        while not self._over.wait(max(self.channel.blobs.poll_interval_s, _SHARE * took_s)):
             before = time.monotonic()
             self._look(self._handle)
             took_s = time.monotonic() - before
 
     def _look(self, handle: Handler) -> None:
-        """Where head is away, so are its requests: they are heard when it is back."""
+        """Poll once. If head does not answer, the requests stay there for the next poll."""
         try:
             for request in self.channel.pending():
                 if request.id not in self._taken:

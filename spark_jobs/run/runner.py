@@ -16,7 +16,7 @@ from connectors.api.contracts import Sink, Source
 from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.sifting_period import RejectionPeriod
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -25,36 +25,36 @@ from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
-from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pipeline import Pipeline, build
-from spark_jobs.run.query_run import Epoch
+from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
-from spark_jobs.run.requests import Asked
+from spark_jobs.run.requests import RunRequests
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.requests import Answer
 
 _log = logging.getLogger("eos.runner")
 
 
 @dataclass(frozen=True, slots=True)
-class Lasting:
+class RunResources:
     """What a run has from one query to the next."""
 
     sources: Sequence[Source]
     sinks: Sequence[Sink]
     admission: Admission
-    on_demand: OnDemand
+    checkpoint_requests: CheckpointRequests
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
-    period: SiftingPeriod = field(default_factory=SiftingPeriod)
+    period: RejectionPeriod = field(default_factory=RejectionPeriod)
 
 
 @dataclass(slots=True)
@@ -68,9 +68,9 @@ class Runner:
     control: StopControl = field(default_factory=StopControl)
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
     page: str | None = None  # URL of the page that shows it
-    _asked: Asked | None = field(default=None, init=False)
+    _asked: RunRequests | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
-    _held: Seen | None = field(default=None, init=False)  # head as the newest epoch of this run held it
+    _held: HeadSnapshot | None = field(default=None, init=False)  # head as the newest epoch of this run held it
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
     def run(self) -> None:
@@ -86,26 +86,26 @@ class Runner:
         ending: Ending = "failed"
         try:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
-                asked = self._asked = Asked(self.spec, sources, self.control, channel, self.listener)
+                asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
                 with asked.heard(self._stopped):
-                    self._run(self._lasting(sources, asked.on_demand))
+                    self._run(self._lasting(sources, asked.checkpoint_requests))
             ending = self.control.ending()
         finally:
-            self.listener.state(ending)  # other pipelines of this process may go on
+            self.listener.on_state(ending)  # other pipelines of this process may go on
 
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
         return self._asked is None or self._asked.is_heard()
 
-    def _lasting(self, sources: Sequence[Source], on_demand: OnDemand) -> Lasting:
+    def _lasting(self, sources: Sequence[Source], checkpoint_requests: CheckpointRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         withheld = Withheld.at(self.spec.checkpoint.location, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
-        return Lasting(
+        return RunResources(
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            on_demand,
+            checkpoint_requests,
             withheld,
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
@@ -117,7 +117,7 @@ class Runner:
         facts = {"completed": head.completed, "committed": head.committed, "epoch": head.epoch}
         return Answer(ok=True, message="stopped", facts=facts)
 
-    def _run(self, lasting: Lasting) -> None:
+    def _run(self, lasting: RunResources) -> None:
         strategy = self.spec.restart.strategy()
         while not self.control.is_stopping():
             try:
@@ -136,25 +136,25 @@ class Runner:
                 if lasting.period.resumes(error):
                     continue
                 now = time.time()
-                self.listener.happened(failure(error, now, self._hit))
+                self.listener.on_event(failure(error, now, self._hit))
                 delay_s = strategy.next_delay_s(time.monotonic(), random.random()) if error.retriable else None
                 if delay_s is None:
                     raise
                 said = f"in {delay_s:.1f} s"
                 _log.warning("%s; restarting %s", error.message, said)
-                self.listener.happened(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
-                self.listener.state(f"restarting {said}")
+                self.listener.on_event(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
+                self.listener.on_state(f"restarting {said}")
                 pause(delay_s, self.control.is_stopping)
 
-    def _is_more_readable(self, lasting: Lasting) -> bool:
+    def _is_more_readable(self, lasting: RunResources) -> bool:
         """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""
         if lasting.until_readable is None or self._held is None or self.control.is_stopping():
             return False
         return lasting.until_readable.wait(self._held.head)
 
-    def _run_epoch(self, lasting: Lasting) -> None:
+    def _run_epoch(self, lasting: RunResources) -> None:
         self._hit = None
-        self.listener.state("starting")
+        self.listener.on_state("starting")
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
@@ -179,30 +179,30 @@ class Runner:
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
-            self.listener.state("running")
-            epoch = Epoch(
+            self.listener.on_state("running")
+            epoch = QueryRun(
                 spec,
                 self.control,
-                Listeners([self.listener, lasting.on_demand]),
+                Listeners([self.listener, lasting.checkpoint_requests]),
                 driver,
                 log,
                 lasting.sources,
                 pipeline,
                 pacing,
-                lasting.on_demand,
+                lasting.checkpoint_requests,
                 plan,
                 lasting.withheld,
                 lasting.period,
             )
-            lasting.on_demand.follow(lambda: driver.owned, pacing.ask)
+            lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
-                lasting.on_demand.follow(None)
+                lasting.checkpoint_requests.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
-                self.listener.behind(driver.owned.waiting)
+                self.listener.on_backlog(driver.owned.waiting)
 
-    def _build(self, lasting: Lasting, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
+    def _build(self, lasting: RunResources, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""
         sinks = recovered.sinks
         own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
@@ -214,11 +214,11 @@ class Runner:
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error
         if pipeline.stateful:
-            tell_kept_partitions(self.spec, log, recovered.driver.owned.incarnation)
+            report_kept_partitions(self.spec, log, recovered.driver.owned.incarnation)
         return pipeline
 
 
-def tell_kept_partitions(spec: Spec, log: LocalSparkLog, incarnation: str) -> None:
+def report_kept_partitions(spec: Spec, log: LocalSparkLog, incarnation: str) -> None:
     """Warn that state keeps its number of partitions, where the spec names another one.
 
     Called at each start of a stateful pipeline. Spark takes the spec's number for all tasks but those with state.

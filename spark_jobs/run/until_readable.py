@@ -83,14 +83,14 @@ class UntilReadable:
         horizon = source.horizon(known)
         poll = Poll.of(source, horizon, known.positions)
         if self.withheld.observe([poll]):
-            self.listener.polled([poll])
-            self.listener.withheld(self.withheld.splits)
+            self.listener.on_polls([poll])
+            self.listener.on_withheld(self.withheld.splits)
         return horizon
 
     def _tell(self, missing: Mapping[str, Positions], *, is_first: bool) -> None:
         own = [each for each in self.withheld.splits if each.split in missing.get(each.source, {})]
         if own and is_first:
-            self.listener.state(f"waiting for {own[0].reason}")
+            self.listener.on_state(f"waiting for {own[0].reason}")
         self.withheld.warn(own, time.time())
 
 

@@ -39,7 +39,7 @@ def found_in(folder: Path) -> list[Found]:
 def _found(path: Path) -> Iterator[Found]:
     if path.name.endswith(PARTIAL):
         if path.name.startswith("savepoint-"):
-            yield Found(path, None, "unfinished: its writer died" if is_abandoned(path) else "is being written")
+            yield Found(path, None, "unfinished: its writer was killed" if is_abandoned(path) else "is being written")
         return
     if (path / manifests.NAME).exists():
         try:
@@ -69,5 +69,5 @@ def dispose(folder: Path) -> Manifest:
         folder.rmdir()
     except OSError as error:
         message = f"{error.filename}: {error.strerror}"
-        raise SavepointError(message, remedy="delete what is left of the folder by hand") from error
+        raise SavepointError(message, remedy="delete the rest of the folder by hand") from error
     return manifest

@@ -90,7 +90,7 @@ def spark_session(
                 session.sparkContext.addPyFile(archive)
     except PySparkException as error:
         message = f"Spark did not start: {error}"
-        remedy = "see what spark-submit says" if runs else f"see {words.path}; `eos doctor` checks Java"
+        remedy = "read the output of spark-submit" if runs else f"see {words.path}; `eos doctor` checks Java"
         raise SparkUnavailableError(message, remedy=remedy) from error
     if runs and modules:  # its processes inherit nothing any more
         session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join(modules)

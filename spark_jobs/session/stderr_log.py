@@ -45,11 +45,11 @@ class StderrLog(Listener):
             os.dup2(terminal, 2)
             os.close(terminal)
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         del text
         self._bound()
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         del report
         self._bound()
 

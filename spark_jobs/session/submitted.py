@@ -50,7 +50,7 @@ def settle(spec: Spec, given: Mapping[str, str], folder: Path) -> Spec:
     """
     problems = [*_contradictions(spec, given), *_misplaced(spec, given, folder)]
     if problems:
-        message = "what spark-submit was given does not fit:\n" + "\n".join(f"- {problem}" for problem in problems)
+        message = "settings of spark-submit do not fit:\n" + "\n".join(f"- {problem}" for problem in problems)
         raise SpecError(message, remedy="change one of the two; `eos submit --dry-run` prints a line that fits")
     conf = {**given, **spec.spark.conf}
     spark = spec.spark.model_copy(update={"master": conf.pop("spark.master", spec.spark.master), "conf": conf})

@@ -16,7 +16,7 @@ _LINE = {
     "Acknowledgements": 0.002,
     "PutRecord": 0.003,
     "Swap decide": 0.004,
-    "Tell": 0.0,
+    "Emit": 0.0,
     "Commit": 0.1,
     "Revoke": 0.01,
     "ListPrepared": 0.02,

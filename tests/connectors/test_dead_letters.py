@@ -90,7 +90,7 @@ def load(folder: Path, text: str) -> Spec:
 def test_what_a_bad_record_does(tmp_path: Path, source: str, letter: str, behaves: str) -> None:
     spec = load(tmp_path, SPEC % source + letter)
     built = cast(Any, build_source(spec.sources[0]))
-    assert (built.on_bad_record, built.puts_aside) == (behaves, behaves == "dead-letter")
+    assert (built.on_bad_record, built.rejects_bad_records) == (behaves, behaves == "dead-letter")
     assert [entry.name for entry in spec.outputs] == ["out", *(["dead_letter"] if letter else [])]
 
 
@@ -255,9 +255,9 @@ class _Source:
     def __init__(self, schema: pa.Schema, bad: Sequence[int] = (0, 0)) -> None:
         self.schema, self.bad = schema, bad
 
-    def read(self, _: Sequence[OffsetRange], put_aside: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    def read(self, _: Sequence[OffsetRange], on_bad_records: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         for count in self.bad:
-            put_aside(count)
+            on_bad_records(count)
             yield pa.RecordBatch.from_pylist([{"id": count}], schema=self.schema)
 
     def bad_records(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
@@ -375,7 +375,7 @@ class _Picky:
         self.said = said
         self.calls, self.away_after = 0, away_after
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         self.calls += 1
         if self.calls > self.away_after:
             raise SinkUnavailableError("it does not answer")

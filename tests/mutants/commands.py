@@ -207,8 +207,8 @@ MUTANTS: Final = (
         name="`eos transactions` ends what the protocol would not, without --force",
         rule="R8",
         path=_IN_DOUBT,
-        before="        if each.fate is not right and not force:\n",
-        after="        if each.fate is Fate.FOREIGN and not force:\n",
+        before="        if each.resolution is not right and not force:\n",
+        after="        if each.resolution is Resolution.FOREIGN and not force:\n",
         caught_by=(f"{_REFUSALS}::test_transactions_are_judged_by_what_was_decided_until_they_were_listed",),
     ),
     Mutant(

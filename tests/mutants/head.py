@@ -57,7 +57,7 @@ MUTANTS: Final = (
     Mutant(
         name="a swap in a folder writes over that of another driver",
         rule="H21",
-        path="twophase/local_shelf.py",
+        path="twophase/local_blobs.py",
         before="""        os.link(partial, target)
 """,
         after="""        os.replace(partial, target)
@@ -67,7 +67,7 @@ MUTANTS: Final = (
     Mutant(
         name="a disk that takes a part of a file is not noticed",
         rule="H21",
-        path="twophase/local_shelf.py",
+        path="twophase/local_blobs.py",
         before="""    if file.write(content) != len(content):
 """,
         after="""    if file.write(content) > len(content):
@@ -77,7 +77,7 @@ MUTANTS: Final = (
     Mutant(
         name="a sweep takes away what another process still writes",
         rule="H21",
-        path="twophase/local_shelf.py",
+        path="twophase/local_blobs.py",
         before="""            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             path.unlink()
 """,
@@ -88,7 +88,7 @@ MUTANTS: Final = (
     Mutant(
         name="head's decision is not on disk when it is acknowledged",
         rule="R6",
-        path="twophase/local_shelf.py",
+        path="twophase/local_blobs.py",
         before="""                os.fsync(file.fileno())
 """,
         after="""                file.flush()
@@ -98,7 +98,7 @@ MUTANTS: Final = (
     Mutant(
         name="the name of head's decision is not on disk when it is acknowledged",
         rule="R6",
-        path="twophase/local_shelf.py",
+        path="twophase/local_blobs.py",
         before="""                sync_folder(target.parent)
                 return linked
 """,
@@ -203,7 +203,7 @@ MUTANTS: Final = (
 """,
         after="""            if committable.transaction.task == transaction.task:
 """,
-        caught_by=("tests/twophase/test_in_doubt.py::test_fates",),
+        caught_by=("tests/twophase/test_in_doubt.py::test_resolutions",),
     ),
     Mutant(
         name="each call to head opens a connection",

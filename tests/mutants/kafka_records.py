@@ -18,8 +18,8 @@ MUTANTS: Final = (
         name="a record that is left out is not counted",
         rule=_BAD_RECORDS,
         path=_READER,
-        before="    put_aside(len(bad))\n",
-        after="    put_aside(len(decoded.bad))\n",
+        before="    on_bad_records(len(bad))\n",
+        after="    on_bad_records(len(decoded.bad))\n",
         caught_by=(f"{_READER_TESTS}::test_what_is_left_out_is_counted_and_the_others_stay",),
     ),
     Mutant(

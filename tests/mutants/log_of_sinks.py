@@ -150,7 +150,7 @@ MUTANTS: Final = (
         name="what is written again is divided by the slots of today",
         rule="R7",
         path="connectors/log/place.py",
-        before="        return (slots_of([instead_of]) if instead_of is not None else None) or self.slots\n",
+        before="        return (slots_of([replaces]) if replaces is not None else None) or self.slots\n",
         after="        return self.slots\n",
         caught_by=(f"{_REPAIR_TESTS}::test_another_number_of_slots_is_for_later_checkpoints",),
     ),

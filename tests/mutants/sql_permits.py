@@ -200,8 +200,8 @@ MUTANTS: Final = (
         name="a transaction that a commit under way holds counts as rolled back",
         rule="H19",
         path=_UNDOING,
-        before="        server.remind(transaction)\n        return True",
-        after="        server.remind(transaction)\n        return False",
+        before="        server.relist(transaction)\n        return True",
+        after="        server.relist(transaction)\n        return False",
         caught_by=(f"{_TESTS}test_r8_a_rollback_that_is_not_known_is_looked_up",),
     ),
     Mutant(

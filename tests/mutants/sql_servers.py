@@ -174,7 +174,7 @@ MUTANTS: Final = (
         name="a connection to PostgreSQL that is given up keeps its locks",
         rule="H17",
         path=_PATIENCE,
-        before="                        self.aside.end()\n",
+        before="                        self.watchdog.kill()\n",
         after="                        pass\n",
         caught_by=(f"{_SLOW}test_a_server_that_works_on_nothing_twice_is_given_up_and_ended",),
     ),

@@ -157,9 +157,9 @@ MUTANTS: Final = (
         name="a repair replaces what is committed already",
         rule="R7",
         path="twophase/transitions.py",
-        before="""        if number <= head.committed or head.record_of(number) != self.instead_of:
+        before="""        if number <= head.committed or head.record_of(number) != self.replaces:
 """,
-        after="""        if head.record_of(number) != self.instead_of:
+        after="""        if head.record_of(number) != self.replaces:
 """,
         caught_by=("tests/twophase/test_repair.py::test_a_decision_is_mended_only_between_decided_and_committed",),
     ),

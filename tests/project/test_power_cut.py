@@ -67,10 +67,10 @@ def test_a_swap_of_head_and_its_record(root: Path, location: Path) -> None:
 
 def test_a_request_beside_head(root: Path, location: Path) -> None:
     def write() -> None:
-        assert LocalHead(location).shelf("requests").put("one.json", b"stop")
+        assert LocalHead(location).blobs("requests").put("one.json", b"stop")
 
     def check() -> None:
-        assert LocalHead(location).shelf("requests").get("one.json") == b"stop"
+        assert LocalHead(location).blobs("requests").get("one.json") == b"stop"
 
     assert survives(root, write, check) == set()
 
@@ -107,7 +107,7 @@ def test_a_segment_of_the_log(root: Path, location: Path, prepared: bool) -> Non
     assert survives(root, write, check) == set()
 
 
-_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
+_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost_ranges=lambda _ranges: [])
 
 
 class _Run:

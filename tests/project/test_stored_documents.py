@@ -88,11 +88,11 @@ def test_a_record_of_the_topic_with_other_fields_is_refused(value: dict[str, obj
     ],
 )
 def test_a_damaged_request_is_answered_and_others_are_heard(tmp_path: Path, content: bytes) -> None:
-    channel = Channel(LocalHead(tmp_path).shelf("requests"))
-    channel.shelf.put(f"{REQUEST['id']}.request.json", content)
+    channel = Channel(LocalHead(tmp_path).blobs("requests"))
+    channel.blobs.put(f"{REQUEST['id']}.request.json", content)
     other = channel.ask("stop", {}, asked_by="somebody else", patience_s=60)
     assert channel.pending() == (other,)
-    answer = channel.shelf.get(f"{REQUEST['id']}.answer.json")
+    answer = channel.blobs.get(f"{REQUEST['id']}.answer.json")
     assert answer is not None
     assert not json.loads(answer)["ok"]
 

@@ -11,7 +11,7 @@ from tests.simulation.operations import IsBack, ReadKept, ReadSpark
 from tests.simulation.sinks import ABSENT
 from tests.simulation.world import Spark, head_of, parse, record_of
 from twophase import messages
-from twophase.messages import Acknowledged, Failed, Inspected, Rewritten, Seen
+from twophase.messages import Acknowledged, Failed, HeadSnapshot, Inspected, StateRescaled
 from twophase.participants import Prepared
 from twophase.values import DIGEST_METHODS, Committable, SinkState, SparkState
 
@@ -27,7 +27,7 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
         case messages.ReadHead():
             version, content = results[0]
             head = head_of(content)
-            return Seen(version, head) if head is not None else None
+            return HeadSnapshot(version, head) if head is not None else None
         case messages.Inspect():
             found = dict(zip(_names(action.sinks, config), results[:-1], strict=True))
             states = {
@@ -45,19 +45,19 @@ def answer(action: Any, results: Sequence[Any], config: Config) -> object:
             return {name: [next(outcomes) for _ in group] for name, group in action.committables.items()}
         case messages.LoadRecord():
             return record_of(results[0]) if results[0] is not None else HeadFormatError("the record is gone")
-        case messages.RunWriters() | messages.WriteAgain():
+        case messages.RunWriters() | messages.RewriteMissing():
             return _acknowledged(action, results[0], config)
-        case messages.FindLost():
+        case messages.FindMissing():
             is_lost = iter(results)
             return {name: [c for c in group if next(is_lost)] for name, group in action.committables.items()}
         case messages.Discard() if config.stateful:
             tasks, number = range(config.tasks), action.checkpoint_id
             digests = [sum(_digest(number, task, method) for task in tasks) for method in action.digest_methods]
             return [dict.fromkeys(config.names, (config.tasks, each)) for each in digests]
-        case messages.Rewrite():
+        case messages.RescaleState():
             if False in results:
                 return Failed(PrepareError("Spark has another plan of that batch, or has committed it"))
-            return Rewritten(offsets_log(action.checkpoint_id), started_at=0.0, at=1.0)
+            return StateRescaled(offsets_log(action.checkpoint_id), started_at=0.0, at=1.0)
         case messages.Swap() | ReadSpark() | ReadKept() | IsBack():
             return results[0]
         case _:
@@ -87,13 +87,13 @@ def _prepared(text: str) -> Prepared:
 
 
 def _acknowledged(
-    action: messages.RunWriters | messages.WriteAgain, result: tuple[str, ...], config: Config
+    action: messages.RunWriters | messages.RewriteMissing, result: tuple[str, ...], config: Config
 ) -> Acknowledged | Failed:
     scope = action.scope
     if result[0] == "failed":
         return Failed(PrepareError(result[1]), again=scope.attempt <= config.tolerated)
     by_sink: dict[str, list[Committable]] = {name: [] for name in config.names}
-    if isinstance(action, messages.WriteAgain):
+    if isinstance(action, messages.RewriteMissing):
         method = action.record.digest_methods[-1]
     else:
         method = DIGEST_METHODS[-2 if config.updated and scope.epoch == 1 else -1]

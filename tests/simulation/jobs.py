@@ -41,7 +41,7 @@ def transaction(world: World, index: int, scope: Scope, config: Config, attempt:
     return str(TransactionId(scope, sink_key(config.names[sink]), task, number))
 
 
-Job = messages.RunWriters | messages.WriteAgain
+Job = messages.RunWriters | messages.RewriteMissing
 
 
 def step(world: World, index: int, action: Job, config: Config) -> Iterator[tuple[Any, World, Any]]:
@@ -50,7 +50,7 @@ def step(world: World, index: int, action: Job, config: Config) -> Iterator[tupl
     if job[0] == config.sinks * config.tasks:
         yield "job ends", world, ("acknowledged", job[3])
         return
-    if isinstance(action, messages.WriteAgain):
+    if isinstance(action, messages.RewriteMissing):
         yield from _again(world, index, action, job, config)
     else:
         do = _commit if action.direct else _open if job[2] == "open" else _prepare
@@ -60,7 +60,7 @@ def step(world: World, index: int, action: Job, config: Config) -> Iterator[tupl
 
 
 def _again(
-    world: World, index: int, action: messages.WriteAgain, job: Any, config: Config
+    world: World, index: int, action: messages.RewriteMissing, job: Any, config: Config
 ) -> Iterator[tuple[Any, World, Any]]:
     unit, _, phase, accepted, _ = job
     number, task = divmod(unit, config.tasks)

@@ -122,7 +122,7 @@ class Moves:
         """What one process may do."""
         process = world.processes[index]
         action = self.processes[process.node].action
-        if isinstance(action, messages.RunWriters | messages.WriteAgain):
+        if isinstance(action, messages.RunWriters | messages.RewriteMissing):
             for what, after, result in jobs.step(world, index, action, self.config):
                 moved = after if result is None else self._answered(after, index, (result,))
                 yield "step", (index, what), moved

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import RESCALE, Mutant
 
-_REWRITE = """    answer = yield from messages.Rewrite(owned.head.incarnation, number, partitions)
+_REWRITE = """    answer = yield from messages.RescaleState(owned.head.incarnation, number, partitions)
 """
 _DECIDE = "    record = yield from _decide(owned, sinks, retained, answer, partitions, direct=direct)\n"
 
@@ -26,7 +26,7 @@ RESCALE_MUTANTS: dict[str, Mutant] = {
         RESCALE,
         "",
         (
-            Patch("rescale", _REWRITE, '    answer: Any = Rewritten(f"v1 batch {number}", 0.0, 1.0)\n'),
+            Patch("rescale", _REWRITE, '    answer: Any = StateRescaled(f"v1 batch {number}", 0.0, 1.0)\n'),
             Patch("rescale", _DECIDE, _DECIDE + _REWRITE),
             Patch("rescale", "from dataclasses", "from typing import Any\nfrom dataclasses"),
         ),

@@ -106,16 +106,16 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
                 ("count", n, *which, tuple(str(c.transaction) for c in group), at, config.slots)
                 for (n, group), at in zip(groups, known, strict=True)
             )
-        case messages.CatchUp():
+        case messages.FastForward():
             which = action.incarnation, action.checkpoint_id
             numbers = map(config.names.index, action.sinks)
             return tuple(("catch up", n, *which, _known(action, n, config)) for n in numbers)
         case messages.ListPrepared():
             return tuple(("list", n, action.incarnation, config.slots) for n in _among(action.sinks, config))
-        case messages.PermitAgain():
+        case messages.PermitRewrite():
             numbers = map(config.names.index, action.sinks)
             return tuple(("permit", n, action.scope, -1, False, config.evicts) for n in numbers)
-        case messages.FindLost():
+        case messages.FindMissing():
             return tuple(
                 ("lost", config.names.index(name), str(c.transaction))
                 for name, group in action.committables.items()
@@ -135,7 +135,7 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
                 for name, group in action.prepared.items()
                 for p in group
             )
-        case messages.Rewrite():
+        case messages.RescaleState():
             which = action.incarnation, action.checkpoint_id
             return ("plan a rescale", *which), ("commit a rescale", *which)
         case messages.Prune():
@@ -150,7 +150,7 @@ def _among(sinks: tuple[str, ...] | None, config: Config) -> tuple[int, ...]:
     return tuple(n for n, name in enumerate(config.names) if sinks is None or name in sinks)
 
 
-def _known(action: messages.Claim | messages.Permit | messages.CatchUp, sink: int, config: Config) -> int:
+def _known(action: messages.Claim | messages.Permit | messages.FastForward, sink: int, config: Config) -> int:
     """What the action says that this sink has counted."""
     return action.counted.get(config.names[sink], -1) if config.counts else -1
 
@@ -170,7 +170,7 @@ def execute(world: World, operation: Operation, broken: str) -> tuple[Any, World
             sink = world.sinks[n]
             return _at(world, n, sinks.permit(sink, scope, counted, broken, is_first=first, evicts=evicts))
         case ("permit away", int(n), scope):
-            return _at(world, n, sinks.permit_away(world.sinks[n], scope))
+            return _at(world, n, sinks.permit_log(world.sinks[n], scope))
         case ("revoke", int(n), scope, counted, evicts):
             return _at(world, n, sinks.revoke(world.sinks[n], scope, broken, counted=counted, evicts=evicts))
         case ("count", int(n), incarnation, number, expected, known, slots):

@@ -149,8 +149,8 @@ class Processes:
 
 def _after_news(steps: Steps, action: Any, path: Path) -> Any:
     """What is only told changes nothing, so that dying before and after it is the same; nor does a draw."""
-    while isinstance(action, messages.Tell | messages.Draw):
-        action = steps.send(str(path.count(RESUMED)) if isinstance(action, messages.Draw) else None)
+    while isinstance(action, messages.Emit | messages.DrawNonce):
+        action = steps.send(str(path.count(RESUMED)) if isinstance(action, messages.DrawNonce) else None)
     return action
 
 

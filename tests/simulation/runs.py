@@ -11,7 +11,7 @@ from tests.simulation.answers import offsets_log
 from tests.simulation.config import FIRST_OFFSET, PIPELINE, SOURCE, SPLIT, Config
 from tests.simulation.operations import FOLLOWS, AwaitBack, IsBack, Keep, MarkDone, Plan, ReadKept, ReadSpark, said
 from tests.simulation.world import Spark, ends_from, head_of
-from twophase.messages import Begin, ReadHead, Seen
+from twophase.messages import BatchStart, HeadSnapshot, ReadHead
 from twophase.values import CheckpointRecord, StartingPoint
 
 Steps = Generator[Any, Any, None]
@@ -42,7 +42,7 @@ def _incarnation(number: int) -> str:
     return f"incarnation{number:09d}"
 
 
-def _start(config: Config, session: str, incarnation: str, held: Seen | None) -> Generator[Any, Any, Any]:
+def _start(config: Config, session: str, incarnation: str, held: HeadSnapshot | None) -> Generator[Any, Any, Any]:
     start = config.coordinator.startup.start
     names = PIPELINE, config.names, session, incarnation, config.retained, held
     try:
@@ -77,20 +77,25 @@ def repair(config: Config, number: int) -> Steps:
 
 def reset(config: Config, number: int, abandon_lost: bool) -> Steps:
     """`eos reset`: the command reads head, the user agrees, and the reset begins."""
-    seen: Seen | None = yield ReadHead()
+    seen: HeadSnapshot | None = yield ReadHead()
     yield from _reset(config, number, seen, None, abandon_lost=abandon_lost)
 
 
 def reset_to(config: Config, number: int) -> Steps:
     """`eos reset --to completed`: the same; the new incarnation begins at the positions of the head that was read."""
-    seen: Seen | None = yield ReadHead()
+    seen: HeadSnapshot | None = yield ReadHead()
     known = seen.head.position(SOURCE, SPLIT) if seen is not None else None
     begins = {SOURCE: StartingPoint({SPLIT: FIRST_OFFSET if known is None else known}, {})}
     yield from _reset(config, number, seen, begins, abandon_lost=False)
 
 
 def _reset(
-    config: Config, number: int, seen: Seen | None, begins: dict[str, StartingPoint] | None, *, abandon_lost: bool
+    config: Config,
+    number: int,
+    seen: HeadSnapshot | None,
+    begins: dict[str, StartingPoint] | None,
+    *,
+    abandon_lost: bool,
 ) -> Steps:
     expected = seen.head if seen is not None else None
     protocol, names = config.coordinator.reset.reset, (PIPELINE, config.names, f"r{number}", _incarnation(number))
@@ -102,7 +107,7 @@ def _reset(
 
 def restore(config: Config, number: int) -> Steps:
     """A start from a savepoint of checkpoint 0: somebody looks, agrees, and it begins."""
-    seen: Seen = yield ReadHead()
+    seen: HeadSnapshot = yield ReadHead()
     modules = config.coordinator.restore
     begins = {SOURCE: StartingPoint({SPLIT: FIRST_OFFSET}, {})}
     seed = modules.Seed(said(seen.head), 0, "query", offsets_log(0), begins, {SOURCE: {SPLIT: 10}}, 1.0)
@@ -139,7 +144,7 @@ def _checkpoints(config: Config, owned: Any, *, direct: bool) -> Steps:
         if owned.head.query_id is None:
             yield from owned.swap(protocol.transitions.SetQuery("query"), "query")
         ends = {SOURCE: {SPLIT: ends_from(owned.head) + 10 * (batch + 1 - len(spark.rescales))}}
-        begin = Begin(batch, ends, offsets_log(batch), at=0.0)
+        begin = BatchStart(batch, ends, offsets_log(batch), at=0.0)
         try:
             if owned.away:
                 known = owned.head.completed

@@ -159,7 +159,7 @@ def _has(sink: Sink, scope: Scope) -> bool:
     return (found is not None and found >= scope.checkpoint_id) or (scope.incarnation, scope.checkpoint_id) in known
 
 
-def permit_away(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
+def permit_log(sink: Sink, scope: Scope) -> tuple[Any, Sink]:
     """H32: let writers into the log. Nothing is asked of the sink."""
     return None, sink._replace(permits=sink.permits | {str(scope)})
 

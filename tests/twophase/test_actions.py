@@ -25,7 +25,7 @@ from twophase.values import CheckpointRecord, CommitOutcome
 from eos.errors import ConnectorError, HeadFormatError
 
 def steps(scope: Scope, lost: m.LoadRecord, commit: m.Commit) -> m.Steps[str]:
-    assert_type((yield from m.ReadHead()), m.Seen | None)
+    assert_type((yield from m.ReadHead()), m.HeadSnapshot | None)
     assert_type((yield from m.RunWriters(scope)), m.Acknowledged | m.Failed)
     assert_type((yield from lost), CheckpointRecord | HeadFormatError)
     assert_type((yield from commit), Mapping[str, Sequence[CommitOutcome] | ConnectorError])
@@ -41,7 +41,7 @@ def test_the_type_checker_knows_the_type_of_each_answer(tmp_path: Path) -> None:
     line = SNIPPET.splitlines().index("    return seen.head  # WRONG") + 1
     found = [re.sub(r"^.*snippet\.py:", "", each) for each in out.splitlines() if ": error:" in each]
     assert found == [
-        f'{line}: error: Item "None" of "Seen | None" has no attribute "head"  [union-attr]',
+        f'{line}: error: Item "None" of "HeadSnapshot | None" has no attribute "head"  [union-attr]',
         f'{line}: error: Incompatible return value type (got "HeadValue | Any", expected "str")  [return-value]',
     ]
 
@@ -59,7 +59,7 @@ def test_no_step_of_the_protocol_has_an_answer_without_a_type() -> None:
 
 
 def test_an_action_is_yielded_and_its_answer_returned() -> None:
-    action = messages.Draw()
+    action = messages.DrawNonce()
     steps = iter(action)
     assert next(steps) is action
     with pytest.raises(StopIteration) as end:

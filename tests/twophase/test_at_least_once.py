@@ -33,13 +33,13 @@ from twophase.driver import Driver
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin, Failed, Inspected, Seen
+from twophase.messages import Acknowledged, BatchStart, Failed, HeadSnapshot, Inspected
 from twophase.ownership import Ownership
 from twophase.startup import start
 from twophase.status import read_status
 from twophase.values import Committable, OffsetRange, SinkState, SparkState, StartingPoint
 
-BEGIN = Begin(0, {"orders": {"orders/0": 10}}, "v1 0", at=1.0)
+BEGIN = BatchStart(0, {"orders": {"orders/0": 10}}, "v1 0", at=1.0)
 START = head(positions={"orders": {"orders/0": 4}})
 
 
@@ -90,7 +90,7 @@ def test_a_try_that_leaves_refused_rows_out_follows_at_once() -> None:
 
 def test_a_superseded_driver_is_told_so_when_it_notes() -> None:
     with pytest.raises(FencedError):
-        note(Swap=lambda _: False, ReadHead=lambda _: Seen(7, replace(START, epoch=2)))
+        note(Swap=lambda _: False, ReadHead=lambda _: HeadSnapshot(7, replace(START, epoch=2)))
 
 
 def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
@@ -103,7 +103,7 @@ def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
         return Inspected(SparkState("q", 4, 4, {4: "v1 4"}), {"warehouse": SinkState(value.incarnation, 6, 2)})
 
     answers = {
-        "ReadHead": lambda _: Seen(9, value),
+        "ReadHead": lambda _: HeadSnapshot(9, value),
         "Inspect": inspect,
         "LoadRecord": lambda action: {ref(3): record(3, 0, 5), ref(4): direct}[action.ref],
         "Swap": lambda _: True,
@@ -111,7 +111,7 @@ def test_a_start_after_it_asks_for_no_witness_and_has_slots_catch_up() -> None:
     }
     owned, actions = drive(start("orders", ("warehouse",), "run.1", "n" * 20, 10), answers)
     assert asked == [{"warehouse": ()}, {}]
-    catch_up = messages.CatchUp(value.incarnation, 8, 4, ("warehouse",), counted={"warehouse": 3})
+    catch_up = messages.FastForward(value.incarnation, 8, 4, ("warehouse",), counted={"warehouse": 3})
     assert actions[-2:] == [catch_up, messages.Sweep(owned.head)]
 
 
@@ -164,7 +164,7 @@ class World:
         """Spark runs this batch."""
         self.planned = number
         ends, began = {"kafka": {"t/0": (number + 1) * ROWS}}, {"kafka": StartingPoint({"t/0": 0})}
-        driver.checkpoint(Begin(number, ends, f"offsets {number}", 0.0, began), self)
+        driver.checkpoint(BatchStart(number, ends, f"offsets {number}", 0.0, began), self)
         driver.set_query("query")
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
@@ -237,7 +237,7 @@ def test_of_two_drivers_the_older_one_is_fenced(world: World) -> None:
         world.run(older, 0)
     assert world.repeated(1) == list(range(10))
     with pytest.raises(FencedError):
-        older.committers["s"].catch_up(newer.owned.incarnation, older.owned.epoch, 0)
+        older.committers["s"].fast_forward(newer.owned.incarnation, older.owned.epoch, 0)
 
 
 @pytest.mark.parametrize("letters", [False, True])

@@ -25,19 +25,21 @@ from twophase.checkpoint import run_checkpoint
 from twophase.commits import commit_and_count, commit_everywhere
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
-from twophase.messages import Acknowledged, Begin, Discard, Failed, Seen
+from twophase.messages import Acknowledged, BatchStart, Discard, Failed, HeadSnapshot
 from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership
 from twophase.participants import Prepared
 from twophase.values import DIGEST_METHODS, CommitOutcome, Committable, OffsetRange
 from twophase.version import installed_version
 
-BEGIN = Begin(0, {"orders": {"orders/0": 10, "orders/1": 5}}, "v1 0", at=1.0)
+BEGIN = BatchStart(0, {"orders": {"orders/0": 10, "orders/1": 5}}, "v1 0", at=1.0)
 START = head(positions={"orders": {"orders/0": 4, "orders/1": 5}})
 OURS = committable(scope(0))
 
 
-def run(begin: Begin = BEGIN, value: HeadValue = START, sinks: tuple[str, ...] = ("warehouse",), **answers: Any) -> Any:
+def run(
+    begin: BatchStart = BEGIN, value: HeadValue = START, sinks: tuple[str, ...] = ("warehouse",), **answers: Any
+) -> Any:
     given = {
         "Swap": lambda _: True,
         "RunWriters": lambda _: Acknowledged({"warehouse": (OURS,)}, at=2.0),
@@ -187,7 +189,7 @@ def test_sinks_have_all_their_tasks_in_common_or_none(tasks: tuple[tuple[int, ..
         (replace(BEGIN, ends={"orders": {"orders/0": 3}}), START, "planned up to 3, but 4 is already completed"),
     ],
 )
-def test_what_spark_may_not_run(begin: Begin, value: HeadValue, said: str) -> None:
+def test_what_spark_may_not_run(begin: BatchStart, value: HeadValue, said: str) -> None:
     with pytest.raises(IdentityError, match=said) as caught:
         run(begin, value)
     assert caught.value.remedy
@@ -196,7 +198,7 @@ def test_what_spark_may_not_run(begin: Begin, value: HeadValue, said: str) -> No
 DECIDED = record(3, 0, 10)
 COMPLETED = head(completed=3, committed=3, records=(ref(3),), positions={"orders": {"orders/0": 10}})
 WITH_STATE = replace(DECIDED, committables={"warehouse": (replace(committable(scope(3)), digest=255),)})
-AGAIN = Begin(3, {"orders": {"orders/0": 10}}, "v1 3", at=5.0)
+AGAIN = BatchStart(3, {"orders": {"orders/0": 10}}, "v1 3", at=5.0)
 
 
 @pytest.mark.parametrize("rows", [None, [{"warehouse": (3, 0)}]])
@@ -300,7 +302,7 @@ COMMITTED, ALREADY, LATER, LOST = (
 )
 
 
-def commit(*rounds: list[CommitOutcome], seen: Seen | None = None) -> list[messages.Commit]:
+def commit(*rounds: list[CommitOutcome], seen: HeadSnapshot | None = None) -> list[messages.Commit]:
     left = list(rounds)
     answers = {
         "Commit": lambda action: {s: left.pop(0) if s == "warehouse" else [] for s in action.committables},
@@ -319,7 +321,7 @@ def test_only_what_is_late_is_committed_again() -> None:
 
 def test_lost_stops_the_pipeline_with_ids_and_ranges() -> None:
     with pytest.raises(LostCommittableError) as caught:
-        commit([COMMITTED, LOST], seen=Seen(1, COMPLETED))
+        commit([COMMITTED, LOST], seen=HeadSnapshot(1, COMPLETED))
     assert str(TWO[1].transaction) in caught.value.message
     assert "orders/0[0, 10)" in caught.value.message
     assert not caught.value.retriable
@@ -327,7 +329,7 @@ def test_lost_stops_the_pipeline_with_ids_and_ranges() -> None:
 
 def test_lost_is_said_after_the_late_ones_are_committed() -> None:
     left = [[LOST, LATER], [COMMITTED]]
-    answers = {"Commit": lambda _: {"warehouse": left.pop(0)}, "ReadHead": lambda _: Seen(1, COMPLETED)}
+    answers = {"Commit": lambda _: {"warehouse": left.pop(0)}, "ReadHead": lambda _: HeadSnapshot(1, COMPLETED)}
     with pytest.raises(LostCommittableError, match="1 of its transactions"):
         drive(
             commit_everywhere(Ownership("me", 1, COMPLETED), replace(DECISION, committables={"warehouse": TWO})),
@@ -336,16 +338,19 @@ def test_lost_is_said_after_the_late_ones_are_committed() -> None:
     assert left == []
 
 
-@pytest.mark.parametrize("seen", [Seen(9, replace(COMPLETED, epoch=2)), None])
-def test_lost_is_fenced_when_a_newer_driver_pruned_the_witness(seen: Seen | None) -> None:
+@pytest.mark.parametrize("seen", [HeadSnapshot(9, replace(COMPLETED, epoch=2)), None])
+def test_lost_is_fenced_when_a_newer_driver_pruned_the_witness(seen: HeadSnapshot | None) -> None:
     with pytest.raises(FencedError):
         commit([LOST, LOST], seen=seen)
 
 
 @pytest.mark.parametrize(
-    ("seen", "said"), [(Seen(9, replace(COMPLETED, epoch=2)), FencedError), (Seen(1, COMPLETED), SetBackError)]
+    ("seen", "said"),
+    [(HeadSnapshot(9, replace(COMPLETED, epoch=2)), FencedError), (HeadSnapshot(1, COMPLETED), SetBackError)],
 )
-def test_a_sink_went_back_unless_a_newer_driver_pruned_the_witness(seen: Seen, said: type[ConnectorError]) -> None:
+def test_a_sink_went_back_unless_a_newer_driver_pruned_the_witness(
+    seen: HeadSnapshot, said: type[ConnectorError]
+) -> None:
     """The sink shows the same picture; a look at head tells them apart (H12)."""
     answers = {
         "Commit": lambda action: {s: [COMMITTED] * len(g) for s, g in action.committables.items()},
@@ -378,7 +383,7 @@ def test_whoever_watches_is_told_what_stands() -> None:
     seen: list[Any] = []
 
     def note(action: Any) -> None:
-        seen.append(action.news if isinstance(action, messages.Tell) else names([action])[0])
+        seen.append(action.news if isinstance(action, messages.Emit) else names([action])[0])
 
     def swap(action: Any) -> bool:
         note(action)
@@ -388,7 +393,7 @@ def test_whoever_watches_is_told_what_stands() -> None:
         RunWriters=lambda _: next(answers),
         Swap=swap,
         Revoke=note,
-        Tell=note,
+        Emit=note,
     )
     assert seen == [
         "Swap abort",

@@ -24,7 +24,7 @@ from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.ids import Scope, TransactionId
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin, Failed
+from twophase.messages import Acknowledged, BatchStart, Failed
 from twophase.participants import Prepared
 from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, StartingPoint
@@ -69,7 +69,7 @@ class MemorySink:
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         self._called("permit")
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         self._called("permit away")
 
     def commit(
@@ -88,11 +88,11 @@ class MemorySink:
     ) -> None:
         self._called(f"count {checkpoint_id}")
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         self._called("lost")
         return [c for c in committables if c.transaction not in self.waiting | self.visible]
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         self._called("permit again")
 
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
@@ -106,7 +106,7 @@ class MemorySink:
     def revoke(self, scope: Scope, *, counted: bool = False) -> None:
         self._called("revoke")
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         self._called(f"catch up {checkpoint_id}")
 
     def prune(self, incarnation: str, below: int) -> None:
@@ -162,7 +162,7 @@ class Setting:
     def run(self, driver: Driver, number: int, error: PrepareError | None = None) -> CheckpointRecord:
         self.spark.planned = max(self.spark.planned, number)
         began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = Begin(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
+        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
         return driver.checkpoint(begin, Batch(self.sink, error))
 
 

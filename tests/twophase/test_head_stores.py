@@ -20,8 +20,8 @@ from connectors.sql.head import SqlHead
 from eos.errors import HeadError
 from tests.head_store_suite import HeadStoreSuite
 from twophase.head import HeadStore, Versioned
+from twophase.local_blobs import write_all
 from twophase.local_head import LocalHead
-from twophase.local_shelf import write_whole
 
 RACERS, SWAPS = 3, 40
 
@@ -305,7 +305,7 @@ def test_a_disk_that_takes_a_part_of_a_file_has_not_written_it() -> None:
             return super().write(content[: len(content) // 2])
 
     with pytest.raises(OSError, match="No space left on device"):
-        write_whole(Full(), b"content")
+        write_all(Full(), b"content")
 
 
 def test_a_version_that_is_cleaned_away_during_a_read_is_no_empty_head(

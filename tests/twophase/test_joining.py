@@ -35,8 +35,8 @@ from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin, Failed
-from twophase.news import News, SinkAway, SinkJoined
+from twophase.messages import Acknowledged, BatchStart, Failed
+from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.participants import Prepared
 from twophase.retry import Patience
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SinkState, StartingPoint
@@ -91,7 +91,7 @@ class Far:
     sink: FarSink
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1))
     drivers: list[Driver] = field(default_factory=list)
-    news: list[News] = field(default_factory=list)
+    news: list[DriverEvent] = field(default_factory=list)
     stopping: bool = False
 
     def driver(self, limit: Limit = _LIMIT, *, known: Iterable[str] = (INCARNATION,), **changes: Any) -> Driver:
@@ -409,7 +409,7 @@ class Real:
     def run(self, driver: Driver, number: int) -> None:
         self.spark.planned = max(self.spark.planned, number)
         began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = Begin(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
+        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
         driver.checkpoint(begin, self)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:

@@ -13,7 +13,7 @@ from eos.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityE
 from tests.twophase_values import drive, head
 from twophase import messages
 from twophase.head_value import HeadValue, RecordRef
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.ownership import Held, Ownership, check_owned, load, take_up
 from twophase.transitions import Claim, Committed, SetPositions, SetQuery
 from twophase.values import StartingPoint
@@ -23,7 +23,7 @@ class Register:
     """Head, with a script of what becomes of each swap."""
 
     def __init__(self, value: HeadValue, *script: str) -> None:
-        self.seen: Seen | None = Seen(3, value)
+        self.seen: HeadSnapshot | None = HeadSnapshot(3, value)
         self.script = list(script)
         self.before_read: Callable[[], None] = lambda: None
 
@@ -34,10 +34,10 @@ class Register:
         assert self.seen is not None
         if action.expected != self.seen or what == "refused":
             return False
-        self.seen = Seen(action.version + 1, action.value)
+        self.seen = HeadSnapshot(action.version + 1, action.value)
         return None if what == "unanswered" else True
 
-    def read(self, _: Any) -> Seen | None:
+    def read(self, _: Any) -> HeadSnapshot | None:
         self.before_read()
         return self.seen
 
@@ -46,7 +46,7 @@ class Register:
         assert self.seen is not None
         value = self.seen.head
         nonces = (*value.nonces, *changes.pop("nonces", ["other.1"]))[-8:]
-        self.seen = Seen(self.seen.version + 1, replace(value, nonces=nonces, **changes))
+        self.seen = HeadSnapshot(self.seen.version + 1, replace(value, nonces=nonces, **changes))
 
 
 def swap(register: Register, owned: Ownership, transition: Any = None) -> list[Any]:
@@ -76,7 +76,7 @@ def test_a_swap_that_is_answered_is_not_asked_about(owned: Ownership) -> None:
     register = Register(head())
     actions = swap(register, owned)
     assert [type(each) for each in actions] == [messages.Swap]
-    assert register.seen == Seen(owned.version, owned.head)
+    assert register.seen == HeadSnapshot(owned.version, owned.head)
     assert owned.head.query_id == "q"
     assert owned.head.nonces == ("a.1", "me.1-drawn")
 
@@ -85,7 +85,7 @@ def test_a_swap_that_is_answered_is_not_asked_about(owned: Ownership) -> None:
 def test_it_lands_once_whatever_is_answered(owned: Ownership, script: list[str]) -> None:
     register = Register(head(), *script)
     actions = swap(register, owned)
-    assert register.seen == Seen(4, owned.head)
+    assert register.seen == HeadSnapshot(4, owned.head)
     assert owned.version == 4
     assert len({(each.version, each.value.nonces) for each in swaps(actions)}) == 1, "sent again under another nonce"
 
@@ -94,14 +94,14 @@ def test_a_late_copy_changes_nothing(owned: Ownership) -> None:
     register = Register(head(), "never")
     first = swaps(swap(register, owned))[0]
     assert register.swap(first) is False
-    assert register.seen == Seen(4, owned.head)
+    assert register.seen == HeadSnapshot(4, owned.head)
 
 
 def test_merge_and_retry_when_one_of_our_own_came_first(owned: Ownership) -> None:
     register = Register(head(), "refused")
     register.overtake(positions={"orders": {"t/0": 7}})
     swap(register, owned)
-    assert register.seen == Seen(5, owned.head)
+    assert register.seen == HeadSnapshot(5, owned.head)
     assert (owned.head.query_id, owned.head.position("orders", "t/0")) == ("q", 7)
 
 
@@ -156,8 +156,8 @@ def test_h29_an_unanswered_swap_that_landed_and_was_taken_back_is_no_success(own
     """H20 knows it by its nonce, which is gone with it."""
     register = Register(head(), "unanswered")
     swaps(swap(register, owned))
-    assert (owned.version, register.seen) == (4, Seen(4, owned.head))
-    register.seen = Seen(3, head())
+    assert (owned.version, register.seen) == (4, HeadSnapshot(4, owned.head))
+    register.seen = HeadSnapshot(3, head())
     with pytest.raises(IdentityError, match="was set back"):
         drive(check_owned(owned), {"ReadHead": register.read})
 
@@ -169,22 +169,22 @@ def test_h29_a_swap_names_what_the_register_holds(owned: Ownership) -> None:
     assert register.seen is not None
     register.seen = replace(register.seen, content=b"as another version encodes it")
     sent = swaps(swap(register, owned))
-    assert sent[0].expected == Seen(3, head())
+    assert sent[0].expected == HeadSnapshot(3, head())
     expected = sent[1].expected
     assert expected is not None
-    assert expected == Seen(4, expected.head, b"as another version encodes it")
+    assert expected == HeadSnapshot(4, expected.head, b"as another version encodes it")
 
 
 def test_h29_a_process_takes_up_only_the_head_that_it_was_given() -> None:
-    given = Seen(3, head(nonces=("run.1",)))
+    given = HeadSnapshot(3, head(nonces=("run.1",)))
     assert drive(take_up("run", Held.of(given)), {"ReadHead": lambda _: given})[0].head == given.head
-    for other in (Seen(4, given.head), Seen(3, head(nonces=("other.1",))), None):
+    for other in (HeadSnapshot(4, given.head), HeadSnapshot(3, head(nonces=("other.1",))), None):
         answers = {"ReadHead": partial(_say, other)}
         with pytest.raises(FencedError, match="the tasks wrote under"):
             drive(take_up("run", Held.of(given)), answers)
 
 
-def _say(seen: Seen | None, _action: Any) -> Seen | None:
+def _say(seen: HeadSnapshot | None, _action: Any) -> HeadSnapshot | None:
     return seen
 
 
@@ -246,11 +246,11 @@ GONE = HeadFormatError("it is gone")
 
 def test_a_missing_record_of_a_driver_that_is_behind_means_fenced(owned: Ownership) -> None:
     with pytest.raises(FencedError):
-        drive(load(owned, REF), {"LoadRecord": lambda _: GONE, "ReadHead": lambda _: Seen(9, head(epoch=2))})
+        drive(load(owned, REF), {"LoadRecord": lambda _: GONE, "ReadHead": lambda _: HeadSnapshot(9, head(epoch=2))})
 
 
-@pytest.mark.parametrize("seen", [Seen(3, head()), None])
-def test_a_missing_record_that_head_points_at_is_damage(owned: Ownership, seen: Seen | None) -> None:
+@pytest.mark.parametrize("seen", [HeadSnapshot(3, head()), None])
+def test_a_missing_record_that_head_points_at_is_damage(owned: Ownership, seen: HeadSnapshot | None) -> None:
     with pytest.raises(HeadFormatError, match="it is gone"):
         drive(load(owned, REF), {"LoadRecord": lambda _: GONE, "ReadHead": lambda _: seen})
 
@@ -278,7 +278,7 @@ def test_h29_who_has_written_nothing_misses_nothing() -> None:
 
 
 def test_a_thread_that_comes_late_does_not_put_an_older_head_back(owned: Ownership) -> None:
-    newer, older = Seen(5, head(completed=2)), Seen(4, head(completed=1))
+    newer, older = HeadSnapshot(5, head(completed=2)), HeadSnapshot(4, head(completed=1))
     owned.take(newer)
     owned.take(older)
     assert owned.held() == newer

@@ -20,7 +20,7 @@ from twophase.driver import Driver
 from twophase.head import HeadStore, Versioned
 from twophase.head_value import HeadValue, RecordRef
 from twophase.local_head import LocalHead
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 from twophase.parted_head import PART_BYTES, PartedHead
 from twophase.status import read_seen, read_status
 from twophase.values import StartingPoint
@@ -56,10 +56,10 @@ def test_a_large_head_is_small_and_its_splits_are_stored_once_for_each_checkpoin
     assert len(read.value) < 1_000 < PART_BYTES < len(encode_head(head)) // 10
     first = store.list_records()
     assert [name.partition("-")[0] for name in first] == ["splits"]
-    assert parts.swap(Seen(1, head), replace(head, committed=7)), "as a driver knows what it wrote itself"
+    assert parts.swap(HeadSnapshot(1, head), replace(head, committed=7)), "as a driver knows what it wrote itself"
     assert store.list_records() == first
     moved = replace(head, committed=7, completed=8, positions=splits(10_000, at=5_000))
-    assert PartedHead(store).read() == Seen(2, replace(head, committed=7), _content(store))
+    assert PartedHead(store).read() == HeadSnapshot(2, replace(head, committed=7), _content(store))
     assert parts.swap(parts.read(), moved)
     assert len(store.list_records()) == 2
     seen = read_seen(LocalHead(tmp_path))
@@ -79,8 +79,8 @@ def test_a_swap_that_expects_another_head_is_refused(tmp_path: Path) -> None:
     assert mine.swap(None, head)
     seen = other.read()
     assert other.swap(seen, replace(head, epoch=2))
-    assert not mine.swap(Seen(1, head), replace(head, completed=0, positions=splits(10_000, at=1)))
-    assert other.read() == Seen(2, replace(head, epoch=2), _content(LocalHead(tmp_path)))
+    assert not mine.swap(HeadSnapshot(1, head), replace(head, completed=0, positions=splits(10_000, at=1)))
+    assert other.read() == HeadSnapshot(2, replace(head, epoch=2), _content(LocalHead(tmp_path)))
 
 
 @pytest.mark.parametrize("damage", ["missing", "altered", "another"])
@@ -106,7 +106,7 @@ def test_a_reader_whose_part_is_pruned_meanwhile_reads_the_newer_head(tmp_path: 
     (part,) = writer.store.list_records()
 
     def goes_on() -> None:
-        assert writer.swap(Seen(1, before), after)
+        assert writer.swap(HeadSnapshot(1, before), after)
         writer.store.delete_record(part)
 
     seen = PartedHead(Interrupted(LocalHead(tmp_path), "get_record", goes_on)).read()
@@ -247,7 +247,7 @@ class Actor:
     register: Register
     draw: random.Random
     parted: PartedHead = field(init=False)
-    seen: Seen | None = None
+    seen: HeadSnapshot | None = None
 
     def __post_init__(self) -> None:
         self.parted = PartedHead(self.register, FEW_BYTES)  # type: ignore[arg-type]  # shelves are not asked for
@@ -285,13 +285,13 @@ class Actor:
         if len(kept) < len(head.records):
             self.parted.prune()
 
-    def _swap(self, expected: Seen | None, head: HeadValue) -> None:
+    def _swap(self, expected: HeadSnapshot | None, head: HeadValue) -> None:
         content = expected if self.draw.random() < 0.5 or expected is None else replace(expected, content=None)
         if expected is not None and expected.head.epoch != head.epoch:
             content = expected  # a claim follows a read
         if not self.parted.swap(content, head):
             raise Killed
-        self.seen = Seen(expected.version + 1 if expected is not None else 1, head)
+        self.seen = HeadSnapshot(expected.version + 1 if expected is not None else 1, head)
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -22,7 +22,7 @@ from twophase import messages
 from twophase.codec import decode_committable, decode_record, encode_committable, encode_record
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed, Inspected, Seen
+from twophase.messages import Acknowledged, Failed, HeadSnapshot, Inspected
 from twophase.repair import Loss, rebuild_record, repair
 from twophase.transitions import Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, CommitOutcome, Committable, SinkState, SparkState, origin
@@ -55,11 +55,11 @@ NOTHING_LOST: dict[str, Any] = {
 def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **answers: Any) -> tuple[Any, list[Any]]:
     """What it returns or raises, and its actions. SECOND is lost until head names another in its place."""
     actions: list[Any] = []
-    register = [Seen(9, seen)]
+    register = [HeadSnapshot(9, seen)]
     shelf = {3: record(3, 0, 10), 4: RECORD}
 
     def swap(action: messages.Swap) -> bool:
-        register.append(Seen(action.version + 1, action.value))
+        register.append(HeadSnapshot(action.version + 1, action.value))
         return True
 
     def put(action: messages.PutRecord) -> None:
@@ -83,10 +83,10 @@ def run(seen: HeadValue = HEAD, preparing: tuple[str, ...] = ("warehouse",), **a
         "Swap": swap,
         "PutRecord": put,
         "Commit": commit,
-        "FindLost": lambda action: {s: [c for c in g if c == SECOND] for s, g in action.committables.items()},
-        "WriteAgain": lambda _: Acknowledged(AGAIN, at=0.0),
+        "FindMissing": lambda action: {s: [c for c in g if c == SECOND] for s, g in action.committables.items()},
+        "RewriteMissing": lambda _: Acknowledged(AGAIN, at=0.0),
         "ListPrepared": lambda _: {"warehouse": (), "lake": ()},
-        **{name: lambda _: None for name in ("Claim", "Count", "PermitAgain", "Revoke", "Sweep", "AbortPrepared")},
+        **{name: lambda _: None for name in ("Claim", "Count", "PermitRewrite", "Revoke", "Sweep", "AbortPrepared")},
         **answers,
     }
     steps = repair("orders", ("warehouse", "lake"), preparing, "run.0", "n" * 20, 10)
@@ -110,7 +110,7 @@ def test_it_is_prepared_decided_committed_and_closed() -> None:
     repaired, actions = run()
     assert names(actions) == [
         *("claim swap", "Commit", "Claim"),
-        *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
+        *("Commit", "FindMissing", "PermitRewrite", "RewriteMissing", "FindMissing", "PutRecord", "repair swap"),
         *("Commit", "Count", "Revoke", "ListPrepared"),
         *("Commit", "Count", "Claim", "ListPrepared", "committed swap", "Sweep"),
     ]
@@ -126,7 +126,7 @@ def test_it_is_prepared_decided_committed_and_closed() -> None:
         AGAIN["warehouse"][0].transaction,
         {INSTEAD_OF: str(SECOND.transaction)},
     )
-    (permit,) = (each for each in actions if isinstance(each, messages.PermitAgain))
+    (permit,) = (each for each in actions if isinstance(each, messages.PermitRewrite))
     assert (permit.scope, permit.sinks) == (NOW, ("warehouse",))
 
 
@@ -151,17 +151,17 @@ def test_r4_rows_that_this_version_cannot_compare_are_not_written_again() -> Non
             s: [CommitOutcome.LOST if c == lost else CommitOutcome.COMMITTED for c in g]
             for s, g in a.committables.items()
         },
-        FindLost=lambda _: {"warehouse": [lost]},
+        FindMissing=lambda _: {"warehouse": [lost]},
     )
     assert isinstance(error, HeadFormatError)
     assert "finish it with eos 7.1.0" in error.remedy
-    assert "PermitAgain" not in names(actions)
+    assert "PermitRewrite" not in names(actions)
 
 
 def test_nothing_lost() -> None:
     repaired, actions = run(**NOTHING_LOST)
     assert repaired.losses == ()
-    assert "WriteAgain" not in names(actions)
+    assert "RewriteMissing" not in names(actions)
     assert repaired.head.committed == 4
     repaired, actions = run(replace(HEAD, committed=4))
     assert (repaired.losses, "Commit" in names(actions)) == ((), False)
@@ -191,14 +191,14 @@ def test_what_later_checkpoints_have_prepared_is_committed_before_a_claim() -> N
     _, actions = run(behind)
     before = [a.checkpoint_id for a in actions[: names_of(actions).index("Claim")] if isinstance(a, messages.Commit)]
     assert before == [3, 4]
-    after = [each for each in names_of(actions) if each in ("Claim", "Commit", "WriteAgain")]
+    after = [each for each in names_of(actions) if each in ("Claim", "Commit", "RewriteMissing")]
     assert after == [
         "Commit",
         "Commit",
         "Claim",
         "Commit",
         "Commit",
-        "WriteAgain",
+        "RewriteMissing",
         "Commit",
         "Commit",
         "Commit",
@@ -212,9 +212,9 @@ def names_of(actions: list[Any]) -> list[str]:
 
 def test_what_a_sink_only_takes_for_lost_stays_lost() -> None:
     """It cannot show it, and does not say which: nothing is written again."""
-    error, actions = run(FindLost=lambda action: {name: [] for name in action.committables})
+    error, actions = run(FindMissing=lambda action: {name: [] for name in action.committables})
     assert isinstance(error, LostCommittableError)
-    assert names(actions) == ["claim swap", "Commit", "Claim", "Commit", "FindLost", "Commit"]
+    assert names(actions) == ["claim swap", "Commit", "Claim", "Commit", "FindMissing", "Commit"]
 
 
 _OTHER_ROWS = {**AGAIN, "lake": (AGAIN["lake"][0], committable(NOW, task=1, sink="lake", rows=4))}
@@ -234,10 +234,10 @@ _OF_ANOTHER_RUN = {name: (committable(THEN, sink=name), committable(THEN, 1, sin
     ],
 )
 def test_what_is_not_the_same_is_ended_before_it_is_decided(answer: Acknowledged | Failed, said: str) -> None:
-    error, actions = run(WriteAgain=lambda _: answer)
+    error, actions = run(RewriteMissing=lambda _: answer)
     assert isinstance(error, ReplayMismatchError if isinstance(answer, Acknowledged) else PrepareError)
     assert said in error.message
-    assert names(actions)[-3:] == ["WriteAgain", "Revoke", "ListPrepared"]
+    assert names(actions)[-3:] == ["RewriteMissing", "Revoke", "ListPrepared"]
 
 
 LETTERS = (committable(THEN, task=2, sink="letters", rows=4), committable(THEN, task=3, sink="letters", rows=2))
@@ -329,7 +329,7 @@ def test_r4_a_record_without_a_method_is_repaired_by_the_version_that_decided_it
 
 
 def test_what_was_written_again_and_is_gone_is_not_decided() -> None:
-    error, actions = run(FindLost=lambda action: {"warehouse": [action.committables["warehouse"][1]]})
+    error, actions = run(FindMissing=lambda action: {"warehouse": [action.committables["warehouse"][1]]})
     assert isinstance(error, LostCommittableError)
     assert "repair swap" not in names(actions)
 
@@ -360,7 +360,7 @@ def test_h31_what_a_sink_that_went_back_lacks_is_no_longer_committed_and_then_re
     )
     assert names(actions) == [
         *("claim swap", "not committed swap", "Commit", "Claim"),
-        *("Commit", "FindLost", "PermitAgain", "WriteAgain", "FindLost", "PutRecord", "repair swap"),
+        *("Commit", "FindMissing", "PermitRewrite", "RewriteMissing", "FindMissing", "PutRecord", "repair swap"),
         *("Commit", "Count", "Revoke", "ListPrepared"),
         *("Commit", "Count", "Claim", "ListPrepared", "committed swap", "Sweep"),
     ]
@@ -378,7 +378,7 @@ def test_h31_a_sink_that_went_back_and_holds_all_of_it_needs_no_job() -> None:
     )
     counts = [each for each in actions if isinstance(each, messages.Count)]
     assert counts[0].committables.keys() == {"warehouse"}
-    assert "WriteAgain" not in names(actions)
+    assert "RewriteMissing" not in names(actions)
     assert (repaired.losses, repaired.head.committed) == ((), 4)
 
 
@@ -387,4 +387,4 @@ def test_h34_nothing_of_an_at_least_once_checkpoint_is_committed_or_written_agai
     records = {3: record(3, 0, 10), 4: replace(RECORD, direct=True)}
     repaired, actions = run(LoadRecord=lambda action: records[action.ref.checkpoint_id])
     assert (repaired.losses, repaired.head.committed) == ((), 4)
-    assert {"Commit", "Count", "WriteAgain"}.isdisjoint(names(actions))
+    assert {"Commit", "Count", "RewriteMissing"}.isdisjoint(names(actions))

@@ -10,7 +10,7 @@ import pytest
 from eos.errors import FencedError, IdentityError, PrepareError
 from tests.twophase_values import drive, head, record, ref
 from twophase.codec import decode_record, encode_record
-from twophase.messages import Failed, Inspected, Seen
+from twophase.messages import Failed, HeadSnapshot, Inspected
 from twophase.rescale import rescale
 from twophase.values import CheckpointRecord, SinkState, SparkState
 from twophase.verify import verify
@@ -56,12 +56,12 @@ def test_the_record_of_a_rescale_says_so() -> None:
 def _rescale(partitions: int, found: SparkState, **answers: Any) -> Any:
     """A rescale of a pipeline whose checkpoint 0 is committed, and which has 4 state partitions."""
     given = {
-        "ReadHead": lambda _: Seen(3, HEAD),
+        "ReadHead": lambda _: HeadSnapshot(3, HEAD),
         "Inspect": lambda _: Inspected(found, SINKS),
         "LoadRecord": lambda _: record(0),
         "Swap": lambda _: True,
         "ListPrepared": lambda _: {"warehouse": ()},
-        "Rewrite": lambda _: pytest.fail("Spark was asked to divide the state"),
+        "RescaleState": lambda _: pytest.fail("Spark was asked to divide the state"),
         "DropPlan": lambda _: pytest.fail("a plan was taken back"),
         **answers,
     }
@@ -78,14 +78,14 @@ def test_a_rescale_begins_only_where_no_batch_is_planned_or_to_be_run_again(busy
 
 
 def test_a_rescale_that_failed_takes_back_nothing_of_a_driver_that_has_come_after_it() -> None:
-    heads = [Seen(3, HEAD), Seen(5, replace(HEAD, epoch=9))]
+    heads = [HeadSnapshot(3, HEAD), HeadSnapshot(5, replace(HEAD, epoch=9))]
     failed = Failed(PrepareError("Spark has failed"))
     with pytest.raises(FencedError):
-        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed)
+        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), RescaleState=lambda _: failed)
     dropped: list[Any] = []
-    heads = [Seen(3, HEAD), Seen(4, replace(HEAD, epoch=2, nonces=("a.1", "run.1.1-drawn")))]
+    heads = [HeadSnapshot(3, HEAD), HeadSnapshot(4, replace(HEAD, epoch=2, nonces=("a.1", "run.1.1-drawn")))]
     with pytest.raises(PrepareError):
-        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), Rewrite=lambda _: failed, DropPlan=dropped.append)
+        _rescale(8, AT_REST, ReadHead=lambda _: heads.pop(0), RescaleState=lambda _: failed, DropPlan=dropped.append)
     assert [each.checkpoint_id for each in dropped] == [1]
 
 

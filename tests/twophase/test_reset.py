@@ -21,7 +21,7 @@ from twophase import messages
 from twophase.abandoned import Abandoned, enclosing_ranges
 from twophase.head_value import HeadValue
 from twophase.ids import TransactionId, sink_key
-from twophase.messages import Inspected, Seen
+from twophase.messages import HeadSnapshot, Inspected
 from twophase.participants import Prepared
 from twophase.reset import reset
 from twophase.values import CommitOutcome, OffsetRange, SinkState, SparkState, StartingPoint
@@ -46,7 +46,7 @@ Answers = dict[str, Any]
 
 
 def run(
-    seen: Seen | None,
+    seen: HeadSnapshot | None,
     sinks: tuple[str, ...] = ("warehouse",),
     *,
     abandon: bool = False,
@@ -63,9 +63,9 @@ def run(
 
     def swap(action: messages.Swap) -> bool:
         if moves is not None and len(register) == 1:
-            register.append(Seen(action.version + 1, moves))
+            register.append(HeadSnapshot(action.version + 1, moves))
             return False
-        register.append(Seen(action.version + 1, action.value))
+        register.append(HeadSnapshot(action.version + 1, action.value))
         return True
 
     def noting(reply: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -102,7 +102,7 @@ def changes(actions: list[Any]) -> list[str]:
 
 
 def test_one_life_is_brought_to_its_end_and_swept_away_before_the_next_is_used() -> None:
-    begun, actions = run(Seen(9, HEAD))
+    begun, actions = run(HeadSnapshot(9, HEAD))
     assert names(actions) == [
         *("ReadHead", "Swap", "Inspect", "LoadRecord", "LoadRecord", "Commit", "Count", "ListPrepared"),
         *("Claim", "ListPrepared", "LoadRecord", "AbortPrepared", "Swap", "Claim", "Prune", "Sweep"),
@@ -123,7 +123,7 @@ def test_a_reset_of_what_never_ran() -> None:
 
 def test_r1_of_two_that_write_the_first_head_one_is_fenced() -> None:
     """The other driver was faster; what this one sent has not landed, and no sink is claimed by it."""
-    heads = [None, Seen(1, head(nonces=("other.1",)))]
+    heads = [None, HeadSnapshot(1, head(nonces=("other.1",)))]
     with pytest.raises(FencedError, match="has started at the same moment"):
         run(None, Swap=lambda _: False, ReadHead=lambda _: heads.pop(0), Claim=lambda _: pytest.fail("claimed"))
 
@@ -131,8 +131,8 @@ def test_r1_of_two_that_write_the_first_head_one_is_fenced() -> None:
 BEGINS = {"orders": StartingPoint({"orders/0": 12}, {"orders": "id"})}
 
 
-@pytest.mark.parametrize("seen", [None, Seen(9, HEAD)])
-def test_a_beginning_is_born_with_the_new_life(seen: Seen | None) -> None:
+@pytest.mark.parametrize("seen", [None, HeadSnapshot(9, HEAD)])
+def test_a_beginning_is_born_with_the_new_life(seen: HeadSnapshot | None) -> None:
     """R6: in the very swap that makes the life, so that no crash leaves it with another beginning."""
     begun, actions = run(seen, begins=BEGINS)
     born = [each.value for each in actions if isinstance(each, messages.Swap) and each.value.incarnation == "n" * 20]
@@ -150,8 +150,8 @@ ANOTHER = replace(HEAD, incarnation="o" * 20, nonces=LATER)
 def test_h30_a_head_that_has_changed_is_refused_before_the_claim(begins: Any, now: HeadValue) -> None:
     """Before the reset reads head, or between its read and its claim: no swap lands and no sink is touched."""
     for error, actions in (
-        run(Seen(10, now), expected=HEAD, begins=begins),
-        run(Seen(9, HEAD), moves=now, begins=begins),
+        run(HeadSnapshot(10, now), expected=HEAD, begins=begins),
+        run(HeadSnapshot(9, HEAD), moves=now, begins=begins),
     ):
         assert isinstance(error, IdentityError)
         assert f"checkpoint {HEAD.completed} of incarnation {INCARNATION}" in error.message
@@ -162,7 +162,7 @@ def test_h30_a_head_that_has_changed_is_refused_before_the_claim(begins: Any, no
 
 
 def test_h30_a_pipeline_that_has_started_meanwhile_is_not_ended() -> None:
-    error, actions = run(Seen(9, HEAD), expected=None)
+    error, actions = run(HeadSnapshot(9, HEAD), expected=None)
     assert isinstance(error, IdentityError)
     assert "then it had never run here" in error.message
     assert names(actions) == ["ReadHead"]
@@ -173,7 +173,7 @@ def test_h30_a_pipeline_that_has_started_meanwhile_is_not_ended() -> None:
 
 def test_h30_without_positions_further_checkpoints_are_accepted() -> None:
     """The user agreed to leave all positions behind; the new incarnation stores none of the old ones."""
-    begun, _ = run(Seen(9, HEAD), moves=BEYOND)
+    begun, _ = run(HeadSnapshot(9, HEAD), moves=BEYOND)
     assert (begun.before.completed, begun.head.completed, begun.head.positions) == (5, -1, {})
 
 
@@ -192,7 +192,7 @@ CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
         Abandoned(
             4,
             ("warehouse",),
-            f"{DAMAGED.message}; what is prepared for it is rolled back, what is already committed stays",
+            f"{DAMAGED.message}; its prepared transactions are rolled back, committed rows stay",
             (OLD.transaction,) if OLD.transaction else (),
             {"orders": (OffsetRange("orders/0", 10, 20),)},
             is_exact=False,
@@ -204,7 +204,7 @@ CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
         Abandoned(
             4,
             ("warehouse",),
-            "the spec no longer names the sink, so that what is still prepared there stays so, with its locks",
+            "the sink is no longer in the spec: its prepared transactions remain, with their locks",
             (MINE,),
             RECORDS[4].ranges,
         ),
@@ -215,7 +215,7 @@ CASES: dict[str, tuple[Answers, tuple[str, ...], Abandoned]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_cannot_become_visible_is_named_and_refused(case: str) -> None:
     answers, sinks, expected = CASES[case]
-    error, actions = run(Seen(9, HEAD), sinks, **answers)
+    error, actions = run(HeadSnapshot(9, HEAD), sinks, **answers)
     assert isinstance(error, LostCommittableError)
     assert str(expected) in error.message
     for part in ("checkpoint 4", "orders/0[10, 20)", str(expected.transactions[0])):
@@ -227,21 +227,21 @@ def test_what_cannot_become_visible_is_named_and_refused(case: str) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_given_up_on_purpose_is_said_first(case: str) -> None:
     answers, sinks, expected = CASES[case]
-    begun, actions = run(Seen(9, HEAD), sinks, abandon=True, **answers)
+    begun, actions = run(HeadSnapshot(9, HEAD), sinks, abandon=True, **answers)
     assert begun.abandoned == (expected,)
     assert changes(actions)[0] == "Abandon"
     assert next(each for each in actions if isinstance(each, messages.Abandon)).abandoned == (expected,)
     assert begun.head.incarnation == "n" * 20
 
 
-UNDECIDED = Seen(9, replace(HEAD, committed=4, sinks=("gone", "warehouse")))
+UNDECIDED = HeadSnapshot(9, replace(HEAD, committed=4, sinks=("gone", "warehouse")))
 
 
 def test_a_sink_that_left_the_spec_and_may_hold_something_is_named() -> None:
     planned: Answers = {"Inspect": lambda _: Inspected(replace(SPARK, newest_planned=5), {})}
     error, actions = run(UNDECIDED, **planned)
     assert isinstance(error, LostCommittableError)
-    for part in ("checkpoint 5 in gone", "its locks", f"ids begin with {INCARNATION}", "(none known)"):
+    for part in ("checkpoint 5 in gone", "their locks", f"ids begin with {INCARNATION}", "(none known)"):
         assert part in error.message
     assert changes(actions) == []
     begun, _ = run(UNDECIDED, abandon=True, **planned)
@@ -261,7 +261,7 @@ def test_an_unfinished_reset_does_not_forget_a_sink() -> None:
 
 
 def test_a_fenced_reset_does_not_take_a_pruned_record_for_a_damaged_one() -> None:
-    register = [Seen(9, HEAD), Seen(11, replace(HEAD, epoch=9))]
+    register = [HeadSnapshot(9, HEAD), HeadSnapshot(11, replace(HEAD, epoch=9))]
     with pytest.raises(FencedError):
         run(None, expected=HEAD, ReadHead=lambda _: register.pop(0), **UNREADABLE)
 
@@ -281,7 +281,7 @@ WENT_BACK: Answers = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkSt
 
 def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> None:
     """Head calls checkpoint 3 committed and 4 completed; the sink counts 2."""
-    begun, actions = run(Seen(9, HEAD), **WENT_BACK)
+    begun, actions = run(HeadSnapshot(9, HEAD), **WENT_BACK)
     done = [each.checkpoint_id for each in actions if isinstance(each, messages.Commit | messages.Count)]
     assert done == [3, 3, 4, 4]
     claim = next(each for each in actions if isinstance(each, messages.Claim))
@@ -291,7 +291,7 @@ def test_h27_what_a_sink_lacks_and_holds_prepared_is_committed_and_counted() -> 
 
 def test_h27_rows_that_a_sink_has_lost_are_named_and_the_reset_goes_on() -> None:
     """Whoever resets may have no newer copy of the sink, and has chosen where to read again."""
-    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **WENT_BACK, **LOST)
+    begun, actions = run(HeadSnapshot(9, replace(HEAD, committed=4)), **WENT_BACK, **LOST)
     assert [(each.checkpoint_id, each.sinks) for each in begun.abandoned] == [(3, ("warehouse",)), (4, ("warehouse",))]
     assert [each.ranges for each in begun.abandoned] == [RECORDS[3].ranges, RECORDS[4].ranges]
     assert [each.abandoned for each in actions if isinstance(each, messages.Abandon)] == [begun.abandoned]
@@ -301,22 +301,22 @@ def test_h27_rows_that_a_sink_has_lost_are_named_and_the_reset_goes_on() -> None
 def test_h27_a_sink_from_before_its_first_claim_does_not_count_what_it_lacks() -> None:
     """It knows nothing of this pipeline: the reset claims it, and counts no checkpoint there."""
     unknown: Answers = {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState()})}
-    begun, actions = run(Seen(9, replace(HEAD, committed=4)), **unknown, **LOST)
+    begun, actions = run(HeadSnapshot(9, replace(HEAD, committed=4)), **unknown, **LOST)
     claim = next(each for each in actions if isinstance(each, messages.Claim))
     assert (claim.begins, claim.counted) == (-1, {})
     assert [each.checkpoint_id for each in begun.abandoned] == [0, 3, 4]
-    assert "no record tells what it lacks of checkpoints before 3" in begun.abandoned[0].why
+    assert "no record names its missing rows of checkpoints before 3" in begun.abandoned[0].why
 
 
 def test_h27_what_no_record_can_judge_is_given_up_on_purpose_alone() -> None:
     """Checkpoint 1 is committed, its record is gone, and the sink lists a transaction of it as prepared."""
     unknown = Prepared(TransactionId(scope(1, epoch=7), sink_key("warehouse"), 0, 1), "unknown")
     listed: Answers = {"ListPrepared": lambda _: {"warehouse": (unknown,)}}
-    error, actions = run(Seen(9, HEAD), **listed)
+    error, actions = run(HeadSnapshot(9, HEAD), **listed)
     assert isinstance(error, LostCommittableError)
-    assert "head keeps no record of the checkpoint" in error.message
+    assert "head has no record of the checkpoint" in error.message
     assert changes(actions) == []
-    begun, actions = run(Seen(9, HEAD), abandon=True, **listed)
+    begun, actions = run(HeadSnapshot(9, HEAD), abandon=True, **listed)
     assert [(each.checkpoint_id, each.transactions) for each in begun.abandoned] == [(1, (unknown.transaction,))]
     assert changes(actions)[:3] == ["Abandon", "Claim", "AbortPrepared"]
 
@@ -326,7 +326,7 @@ def test_h27_a_sink_that_goes_back_under_a_reset_stops_it_before_anything_is_rol
     decided = Prepared(RECORDS[4].committables["warehouse"][0].transaction, "decided")
     answers = iter([{"warehouse": ()}, {"warehouse": (decided,)}])
     with pytest.raises(SetBackError, match="counts checkpoints up to 3, and had counted up to 4"):
-        run(Seen(9, HEAD), ListPrepared=lambda _: next(answers))
+        run(HeadSnapshot(9, HEAD), ListPrepared=lambda _: next(answers))
 
 
 def committed(*, counted: int | None, claimed_by: str = INCARNATION) -> Answers:
@@ -334,7 +334,7 @@ def committed(*, counted: int | None, claimed_by: str = INCARNATION) -> Answers:
     return {"Inspect": lambda _: Inspected(SPARK, {"warehouse": SinkState(claimed_by, 7, 4, counted=counted)})}
 
 
-COMMITTED = Seen(9, replace(HEAD, committed=4, sinks=("warehouse",)))
+COMMITTED = HeadSnapshot(9, replace(HEAD, committed=4, sinks=("warehouse",)))
 HELD = Prepared(RECORDS[3].committables["warehouse"][0].transaction, "decided for checkpoint 3")
 
 
@@ -349,7 +349,7 @@ def test_h27_a_sink_that_another_incarnation_has_taken_over_lacks_nothing() -> N
 def test_h27_a_pipeline_that_was_written_at_least_once_lacks_nothing() -> None:
     """Its sinks count nothing since the start, and head keeps the newest records alone."""
     direct = {n: replace(record(n, n * 10, n * 10 + 10), direct=True) for n in (29, 30)}
-    seen = Seen(9, replace(HEAD, completed=30, committed=30, records=(ref(29), ref(30))))
+    seen = HeadSnapshot(9, replace(HEAD, completed=30, committed=30, records=(ref(29), ref(30))))
     answers: Answers = {"LoadRecord": lambda action: direct[action.ref.checkpoint_id], "ListPrepared": lambda _: {}}
     begun, _ = run(seen, **committed(counted=-1), **answers)
     assert begun.abandoned == ()
@@ -368,7 +368,7 @@ def test_h34_what_is_left_of_an_aborted_try_is_rolled_back_where_at_least_once_c
     refs = (ref(4), replace(ref(30), direct=True))
     left = Prepared(TransactionId(scope(20, epoch=6), sink_key("warehouse"), 0, 1), "left")
     begun, actions = run(
-        Seen(9, replace(HEAD, completed=30, committed=30, records=refs)),
+        HeadSnapshot(9, replace(HEAD, completed=30, committed=30, records=refs)),
         **committed(counted=4),
         LoadRecord=lambda action: records[action.ref.checkpoint_id],
         ListPrepared=lambda _: {"warehouse": (left,)},
@@ -384,7 +384,7 @@ def test_h27_a_sink_that_no_record_names_lacks_nothing(counted: int) -> None:
     if counted == 30:
         states["letters"] = SinkState()
     begun, _ = run(
-        Seen(9, replace(HEAD, committed=4, sinks=("letters", "warehouse"))),
+        HeadSnapshot(9, replace(HEAD, committed=4, sinks=("letters", "warehouse"))),
         ("warehouse", "letters"),
         Inspect=lambda _: Inspected(SPARK, states),
         ListPrepared=lambda _: {"warehouse": (), "letters": ()},
@@ -424,14 +424,14 @@ def test_h27_a_sink_that_a_version_without_counts_claimed_is_asked_once_more() -
 @pytest.mark.parametrize("swaps", [2, 8, 20])
 def test_h30_a_driver_that_has_gone_on_by_many_swaps_is_no_head_that_went_back(swaps: int) -> None:
     beyond = replace(BEYOND, nonces=tuple(f"run.0.{number}" for number in range(swaps + 8))[-8:])
-    seen = Seen(9, replace(HEAD, nonces=tuple(f"run.0.{number}" for number in range(8))))
+    seen = HeadSnapshot(9, replace(HEAD, nonces=tuple(f"run.0.{number}" for number in range(8))))
     register = [seen]
 
     def swap(action: messages.Swap) -> bool:
         if len(register) == 1:
-            register.append(Seen(9 + swaps, beyond))
+            register.append(HeadSnapshot(9 + swaps, beyond))
             return False
-        register.append(Seen(action.version + 1, action.value))
+        register.append(HeadSnapshot(action.version + 1, action.value))
         return True
 
     read: Answers = {"Swap": swap, "ReadHead": lambda _: register[-1]}

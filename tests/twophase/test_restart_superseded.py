@@ -9,7 +9,7 @@ import pytest
 from eos.errors import FencedError, IdentityError
 from twophase import messages
 from twophase.head_value import HeadValue
-from twophase.messages import Action, Seen
+from twophase.messages import Action, HeadSnapshot
 from twophase.startup import start
 
 _INCARNATION = "a" * 20
@@ -21,10 +21,10 @@ def _head(epoch: int, nonce: str) -> HeadValue:
 
 def _after_reading(found: HeadValue, follows: HeadValue | None, version: int = 7) -> Action[Any]:
     """What a start does next when it has found this head."""
-    held = Seen(7, follows) if follows is not None else None
+    held = HeadSnapshot(7, follows) if follows is not None else None
     steps = start("orders", ("warehouse",), "run.2", _INCARNATION, 10, held)
     assert isinstance(next(steps), messages.ReadHead)
-    return steps.send(Seen(version, found))
+    return steps.send(HeadSnapshot(version, found))
 
 
 def test_a_restart_ends_as_fenced_where_another_run_has_claimed_meanwhile() -> None:

@@ -12,7 +12,7 @@ from tests.twophase_values import INCARNATION, drive, head, record, ref
 from twophase import messages
 from twophase.codec import decode_head, encode_head
 from twophase.head_value import HeadValue, Origin
-from twophase.messages import Inspected, Seen
+from twophase.messages import HeadSnapshot, Inspected
 from twophase.restore import Seed, foreign_claims, restore
 from twophase.values import SinkState, SparkState, StartingPoint
 from twophase.verify import verify
@@ -25,7 +25,7 @@ CLAIMED = SinkState(INCARNATION, 7, 6, counted=6)
 
 
 def run(
-    seen: Seen | None,
+    seen: HeadSnapshot | None,
     sink: SinkState = CLAIMED,
     *,
     expected: HeadValue | None,
@@ -39,9 +39,9 @@ def run(
     def swap(action: messages.Swap) -> bool:
         actions.append(action)
         if moves is not None and len(register) == 1:
-            register.append(Seen(action.version + 1, moves))
+            register.append(HeadSnapshot(action.version + 1, moves))
             return False
-        register.append(Seen(action.version + 1, action.value))
+        register.append(HeadSnapshot(action.version + 1, action.value))
         return True
 
     def noted(action: Any) -> None:
@@ -65,7 +65,7 @@ def run(
 
 
 def test_the_old_life_is_ended_before_the_new_one_is_born_whole() -> None:
-    begun, names, swaps = run(Seen(9, HEAD), expected=HEAD)
+    begun, names, swaps = run(HeadSnapshot(9, HEAD), expected=HEAD)
     assert names == ["PutRecord", "Swap", "Claim", "Swap", "Claim", "Prune", "Sweep"]
     assert [each.point for each in swaps] == ["claim", "restore"]
     born = begun.head
@@ -92,9 +92,9 @@ def test_a_sink_of_another_life_is_left_alone_unless_that_is_meant() -> None:
 
 def test_a_driver_that_has_gone_on_meanwhile() -> None:
     beyond = replace(HEAD, completed=7, nonces=(*HEAD.nonces, "driver.2"))
-    error, names, _ = run(Seen(9, beyond), expected=HEAD)
+    error, names, _ = run(HeadSnapshot(9, beyond), expected=HEAD)
     assert (isinstance(error, IdentityError), names) == (True, [])
-    error, names, _ = run(Seen(9, HEAD), expected=HEAD, moves=beyond)
+    error, names, _ = run(HeadSnapshot(9, HEAD), expected=HEAD, moves=beyond)
     assert isinstance(error, IdentityError)
     assert names == ["PutRecord", "Swap"], "the claim was refused and not sent again"
     assert "nothing was changed" in error.remedy

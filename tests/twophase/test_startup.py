@@ -11,7 +11,7 @@ from eos.errors import FencedError, HeadFormatError, HeadUnknownError, IdentityE
 from tests.twophase_values import INCARNATION, committable, drive, head, record, ref, scope
 from twophase import messages
 from twophase.ids import TransactionId, sink_key
-from twophase.messages import Inspected, Seen
+from twophase.messages import HeadSnapshot, Inspected
 from twophase.participants import Prepared
 from twophase.startup import start
 from twophase.values import CommitOutcome, SinkState, SparkState
@@ -23,7 +23,7 @@ SPARK = SparkState("query", 4, 4, {4: "v1 4"})
 FITTING = Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4)})
 
 
-def run(seen: Any, follows: Seen | None = None, session: str = "run.1", **answers: Any) -> Any:
+def run(seen: Any, follows: HeadSnapshot | None = None, session: str = "run.1", **answers: Any) -> Any:
     reads = list(seen) if isinstance(seen, list) else None
     given = {
         "ReadHead": (lambda _: reads.pop(0) if len(reads) > 1 else reads[0]) if reads else (lambda _: seen),
@@ -52,7 +52,9 @@ def test_the_first_start_of_a_pipeline() -> None:
 def test_what_is_decided_is_committed_before_anything_is_aborted() -> None:
     old = Prepared(TransactionId(scope(5, epoch=7), sink_key("warehouse"), 0, 1), "old")
     foreign = Prepared(None, "somebody else's")
-    owned, actions = run(Seen(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)})
+    owned, actions = run(
+        HeadSnapshot(9, replace(HEAD, committed=3)), ListPrepared=lambda _: {"warehouse": (old, foreign)}
+    )
     rest = names(actions)[names(actions).index("Swap") :]
     assert rest == [
         "Swap",
@@ -76,7 +78,7 @@ def _behind() -> dict[str, Any]:
     records = {number: record(number, 0, 10) for number in (4, 5, 6)}
     spark = SparkState("query", 6, 5, {6: "v1 6"})
     return {
-        "seen": Seen(9, replace(HEAD, completed=6, records=tuple(map(ref, records)))),
+        "seen": HeadSnapshot(9, replace(HEAD, completed=6, records=tuple(map(ref, records)))),
         "LoadRecord": lambda action: records[action.ref.checkpoint_id],
         "Inspect": lambda _: Inspected(spark, FITTING.sinks),
     }
@@ -103,11 +105,11 @@ def test_r2_rows_that_are_decided_and_not_committed_are_not_asked_for() -> None:
 
 
 def test_a_claim_names_the_sinks_of_its_own_spec() -> None:
-    owned, _ = run(Seen(9, replace(HEAD, sinks=("gone", "warehouse"))))
+    owned, _ = run(HeadSnapshot(9, replace(HEAD, sinks=("gone", "warehouse"))))
     assert owned.head.sinks == ("warehouse",)
     with pytest.raises(IdentityError, match="sink gone, which the spec no longer names"):
         run(
-            Seen(9, replace(HEAD, sinks=("gone", "warehouse"))),
+            HeadSnapshot(9, replace(HEAD, sinks=("gone", "warehouse"))),
             Inspect=lambda _: Inspected(replace(SPARK, newest_planned=5), FITTING.sinks),
         )
 
@@ -115,7 +117,7 @@ def test_a_claim_names_the_sinks_of_its_own_spec() -> None:
 def test_transactions_of_a_newer_epoch_fence() -> None:
     newer = Prepared(TransactionId(scope(5, epoch=9), sink_key("warehouse"), 0, 1), "newer")
     with pytest.raises(FencedError, match="newer"):
-        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
+        run(HeadSnapshot(9, HEAD), ListPrepared=lambda _: {"warehouse": (newer,)})
 
 
 def test_h27_what_no_record_can_judge_is_not_rolled_back() -> None:
@@ -123,7 +125,7 @@ def test_h27_what_no_record_can_judge_is_not_rolled_back() -> None:
     old = Prepared(TransactionId(scope(1, epoch=3), sink_key("warehouse"), 0, 1), "old")
     actions: list[Any] = []
     with pytest.raises(IdentityError, match="holds old prepared, and head keeps no record of checkpoint 1"):
-        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (old,)}, AbortPrepared=actions.append)
+        run(HeadSnapshot(9, HEAD), ListPrepared=lambda _: {"warehouse": (old,)}, AbortPrepared=actions.append)
     assert actions == []
 
 
@@ -131,7 +133,7 @@ def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -
     """Head went back over that driver's claim, so that both have claimed the same epoch."""
     twin = Prepared(TransactionId(scope(5, epoch=8), sink_key("warehouse"), 0, 1), "twin")
     with pytest.raises(IdentityError, match="head of pipeline orders was set back: a sink holds twin") as caught:
-        run(Seen(9, HEAD), ListPrepared=lambda _: {"warehouse": (twin,)})
+        run(HeadSnapshot(9, HEAD), ListPrepared=lambda _: {"warehouse": (twin,)})
     assert "restore the newest head" in caught.value.remedy
 
 
@@ -139,7 +141,7 @@ def test_h29_transactions_of_ones_own_epoch_at_its_start_are_another_drivers() -
 def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch: int, error: type[Exception]) -> None:
     """A driver that lives has committed them after the first look; or they are a successor's."""
     states = [FITTING, Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 8, 5)})]
-    reads = [Seen(9, HEAD), Seen(10, replace(HEAD, epoch=epoch, nonces=("run.1.1-drawn",)))]
+    reads = [HeadSnapshot(9, HEAD), HeadSnapshot(10, replace(HEAD, epoch=epoch, nonces=("run.1.1-drawn",)))]
     with pytest.raises(error, match=r"holds rows of checkpoint 5, the newest completed is 4|is at epoch 9"):
         run(reads, Inspect=lambda _: states.pop(0))
 
@@ -159,8 +161,8 @@ def test_h29_rows_of_a_decision_that_head_lacks_are_found_after_the_claim(epoch:
 def test_h29_a_restart_goes_on_only_from_what_its_run_has_written(
     version: int, epoch: int, nonces: tuple[str, ...], *, goes_on: bool
 ) -> None:
-    follows = Seen(9, replace(HEAD, epoch=6, nonces=("run.0.4", "run.0.5")))
-    seen = Seen(version, replace(HEAD, epoch=epoch, nonces=nonces))
+    follows = HeadSnapshot(9, replace(HEAD, epoch=6, nonces=("run.0.4", "run.0.5")))
+    seen = HeadSnapshot(version, replace(HEAD, epoch=epoch, nonces=nonces))
     if goes_on:
         assert run(seen, follows)[0].head.epoch == epoch + 1
     else:
@@ -169,7 +171,7 @@ def test_h29_a_restart_goes_on_only_from_what_its_run_has_written(
 
 
 def test_what_the_newest_committed_checkpoint_wrote_is_asked_for() -> None:
-    _, actions = run(Seen(9, HEAD))
+    _, actions = run(HeadSnapshot(9, HEAD))
     inspect = next(a for a in actions if isinstance(a, messages.Inspect))
     assert inspect == messages.Inspect(INCARNATION, {"warehouse": (committable(scope(4)),)})
 
@@ -179,7 +181,7 @@ def test_a_checkpoint_without_tasks_leaves_no_witness_so_that_the_one_before_is_
     value = replace(HEAD, completed=5, committed=5, records=(ref(4), ref(5)))
     spark = replace(SPARK, newest_planned=5, newest_committed=5, offsets_log={5: "v1 5"})
     _, actions = run(
-        Seen(9, value),
+        HeadSnapshot(9, value),
         LoadRecord=lambda action: {4: DECIDED, 5: empty}[action.ref.checkpoint_id],
         Inspect=lambda _: Inspected(spark, FITTING.sinks),
     )
@@ -195,34 +197,34 @@ def test_a_refusal_changes_nothing() -> None:
         return Inspected(replace(SPARK, newest_planned=9), FITTING.sinks)
 
     with pytest.raises(IdentityError, match="planned batch 9"):
-        run(Seen(9, HEAD), Inspect=note, Swap=lambda _: pytest.fail("claimed"))
+        run(HeadSnapshot(9, HEAD), Inspect=note, Swap=lambda _: pytest.fail("claimed"))
     assert len(actions) == 1
 
 
 def test_a_comparison_of_two_moments_is_made_again() -> None:
     """A driver that still lives has gone on between the read of head and that of the sinks."""
     states = [Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 7, 5)}), FITTING, FITTING]
-    later = Seen(11, replace(HEAD, nonces=("b.1",)))
-    owned, _ = run([Seen(9, HEAD), later], Inspect=lambda _: states.pop(0))
+    later = HeadSnapshot(11, replace(HEAD, nonces=("b.1",)))
+    owned, _ = run([HeadSnapshot(9, HEAD), later], Inspect=lambda _: states.pop(0))
     assert owned.version == 12
 
 
 def test_a_record_that_was_pruned_meanwhile_is_no_damage() -> None:
     records = [UNREADABLE, DECIDED, DECIDED]
-    later = Seen(11, replace(HEAD, nonces=("b.1",)))
-    owned, _ = run([Seen(9, HEAD), later], LoadRecord=lambda _: records.pop(0))
+    later = HeadSnapshot(11, replace(HEAD, nonces=("b.1",)))
+    owned, _ = run([HeadSnapshot(9, HEAD), later], LoadRecord=lambda _: records.pop(0))
     assert owned.version == 12
 
 
 def test_a_record_that_is_missing_is_damage() -> None:
     with pytest.raises(HeadFormatError, match="checkpoint 4"):
-        run(Seen(9, HEAD), LoadRecord=lambda _: UNREADABLE)
+        run(HeadSnapshot(9, HEAD), LoadRecord=lambda _: UNREADABLE)
 
 
 def test_a_claim_that_is_refused_begins_again() -> None:
     answers = [False, True]
-    later = Seen(10, replace(HEAD, epoch=8, nonces=("b.1",)))
-    owned, actions = run([Seen(9, HEAD), later], Swap=lambda _: answers.pop(0))
+    later = HeadSnapshot(10, replace(HEAD, epoch=8, nonces=("b.1",)))
+    owned, actions = run([HeadSnapshot(9, HEAD), later], Swap=lambda _: answers.pop(0))
     assert (owned.version, owned.head.epoch) == (11, 9)
     assert names(actions).count("Inspect") == 3  # the last one after the claim
 
@@ -230,11 +232,11 @@ def test_a_claim_that_is_refused_begins_again() -> None:
 @pytest.mark.parametrize("answer", [False, None])
 def test_a_head_that_takes_no_claim_is_given_up(answer: bool | None) -> None:
     with pytest.raises(HeadUnknownError, match="did not take or answer a claim in 100 rounds"):
-        run(Seen(9, HEAD), Swap=lambda _: answer)
+        run(HeadSnapshot(9, HEAD), Swap=lambda _: answer)
 
 
 def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent() -> None:
-    register = [Seen(9, HEAD)]
+    register = [HeadSnapshot(9, HEAD)]
     sent: list[messages.Swap] = []
 
     def swap(action: messages.Swap) -> bool | None:
@@ -243,9 +245,9 @@ def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent()
             return True
         return None  # neither is answered, and the second never lands
 
-    def read(_: Any) -> Seen:
+    def read(_: Any) -> HeadSnapshot:
         if len(sent) == 1 and len(reads) == 1:  # the first lands after it was looked for
-            register.append(Seen(10, sent[0].value))
+            register.append(HeadSnapshot(10, sent[0].value))
         reads.append(1)
         return register[0] if len(reads) <= 2 else register[-1]
 
@@ -266,8 +268,8 @@ def test_an_earlier_claim_that_landed_late_does_not_pass_for_the_one_just_sent()
     ],
 )
 def test_a_restart_goes_on_only_while_nobody_else_has_claimed(nonce: str, epoch: int, *, goes_on: bool) -> None:
-    follows = Seen(8, replace(HEAD, epoch=6))
-    seen = Seen(9, replace(HEAD, epoch=epoch, nonces=(*HEAD.nonces, nonce)))
+    follows = HeadSnapshot(8, replace(HEAD, epoch=6))
+    seen = HeadSnapshot(9, replace(HEAD, epoch=epoch, nonces=(*HEAD.nonces, nonce)))
     if goes_on:
         assert run(seen, follows)[0].head.epoch == epoch + 1
     else:
@@ -286,11 +288,11 @@ def test_h26_a_start_knows_the_count_that_it_had_a_sink_catch_up_to(
     """
     newest = replace(DECIDED, direct=True) if direct else replace(DECIDED, committables={})
     owned, actions = run(
-        Seen(9, replace(HEAD, records=(ref(3), ref(4)))),
+        HeadSnapshot(9, replace(HEAD, records=(ref(3), ref(4)))),
         LoadRecord=lambda action: {3: record(3, 0, 5), 4: newest}[action.ref.checkpoint_id],
         Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 3, counted=counts)}),
     )
-    (catch_up,) = (each for each in actions if isinstance(each, messages.CatchUp))
+    (catch_up,) = (each for each in actions if isinstance(each, messages.FastForward))
     assert (catch_up.epoch, catch_up.checkpoint_id, catch_up.sinks) == (8, 4, ("warehouse",))
     assert owned.counted == {"warehouse": known}
 
@@ -300,7 +302,7 @@ def test_h34_a_start_says_in_the_head_of_an_earlier_version_which_records_are_di
     direct = {each: replace(record(each, 0, 10), direct=True) for each in (3, 4)}
     for found, labelled in ((direct, []), ({2: record(2, 0, 10), **direct}, [3, 4])):
         owned, _ = run(
-            Seen(9, replace(HEAD, records=tuple(map(ref, found)))),
+            HeadSnapshot(9, replace(HEAD, records=tuple(map(ref, found)))),
             Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 4, counted=4)}),
             LoadRecord=lambda action, found=found: found[action.ref.checkpoint_id],
         )
@@ -315,7 +317,7 @@ def test_h34_where_no_record_tells_a_count_moves_by_one() -> None:
     for found, known in ((records, [{}, {}]), (direct, [{"warehouse": -1}, {}])):
         refs = tuple(replace(ref(each.checkpoint_id), direct=each.direct) for each in found.values())
         _, actions = run(
-            Seen(9, replace(HEAD, committed=2, records=refs)),
+            HeadSnapshot(9, replace(HEAD, committed=2, records=refs)),
             Inspect=lambda _: Inspected(SPARK, {"warehouse": SinkState(INCARNATION, 6, 1, counted=1)}),
             LoadRecord=lambda action, found=found: found[action.ref.checkpoint_id],
         )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from eos.errors import IdentityError, PermitRevokedError
 from tests.twophase_values import head, record, ref
 from twophase.head_value import HeadValue
-from twophase.transitions import Abort, Claim, Committed, Complete, NotCommitted, Note, SetPositions, SetQuery
+from twophase.transitions import Abort, Claim, Committed, Complete, CompleteDirect, NotCommitted, SetPositions, SetQuery
 from twophase.values import StartingPoint
 
 
@@ -177,7 +177,7 @@ def test_h34_the_newest_record_that_sinks_have_counted_stays(retained: int) -> N
     for number in range(20):
         direct = number not in (2, 3, 15)
         decision = replace(record(number, 10 * number, 10 * number + 10), direct=direct)
-        value = Note(Complete(decision, replace(ref(number), direct=direct)), retained).apply(value)
+        value = CompleteDirect(Complete(decision, replace(ref(number), direct=direct)), retained).apply(value)
         counted = max((each for each in (2, 3, 15) if each <= number), default=None)
         assert counted is None or value.record_of(counted) == ref(counted)
         assert value.record_of(number) is not None

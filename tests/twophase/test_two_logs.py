@@ -25,7 +25,7 @@ from twophase.backlog import Limit
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, fresh_attempt, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin, Failed
+from twophase.messages import Acknowledged, BatchStart, Failed
 from twophase.retry import Patience
 from twophase.status import read_seen
 from twophase.values import Committable, StartingPoint
@@ -94,7 +94,7 @@ class Logs:
     def run(self, driver: Driver, number: int) -> None:
         self.spark.planned = max(self.spark.planned, number)
         began = {"orders": StartingPoint({"orders/0": 0})}
-        begin = Begin(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
+        begin = BatchStart(number, {"orders": {"orders/0": 10 * number + 10}}, f"v1 {number}", 1.0, began)
         driver.checkpoint(begin, self)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:

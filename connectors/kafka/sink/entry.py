@@ -151,7 +151,7 @@ class KafkaSinkEntry(Secured, SinkEntry):
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
     @property
-    def refuses_late(self) -> bool:
+    def rejects_after_decision(self) -> bool:
         """A topic has no constraints."""
         return False
 

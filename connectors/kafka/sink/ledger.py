@@ -163,7 +163,7 @@ class KafkaLedger:
             delete(transactions)
         return min(entries.seen, default=None)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         found = self._owned(owner)
         slots = self._applied(owner.incarnation, found.slots)
         check_counted(self._sink, min(slots.values(), default=None), counted)

@@ -167,7 +167,7 @@ class Markers:
             start = self._read[split] if split in self._read else earliest(admin, [split])[split]
         if end < start:
             message = f"topic {self._topic} was made again, or went back in time: it no longer says how far the sink is"
-            raise IdentityError(message, remedy="see what the target topics hold; then `eos reset`")
+            raise IdentityError(message, remedy="read the target topics; then run `eos reset`")
         if end == start:
             return
         self._await_stable(split, end)

@@ -103,7 +103,7 @@ class _AnyProducer:
         if seen is not None:
             return TargetError(f"{place}: {seen.problem}", remedy=seen.remedy)
         if _is_final(worst):
-            return TargetError(message, remedy="set right what Kafka says: the topic, its limits")
+            return TargetError(message, remedy="correct the setting that Kafka names: the topic or its limits")
         return SinkUnavailableError(message, remedy="see that the brokers run and can be reached; it is tried again")
 
 

@@ -72,13 +72,13 @@ class KafkaSink:
         return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
 
     @property
-    def known(self) -> str | None:
+    def cached_target(self) -> str | None:
         """See Sink. Where rows name their topics, tasks ask the cluster."""
         if self.topics is None or self.topics.only is None or self.repeats:
             return None
         return encode_known(self._place_text, Facts, self.topics.only)
 
-    def open_as(self, schema: pa.Schema, known: str) -> KafkaSink:
+    def open_cached(self, schema: pa.Schema, known: str) -> KafkaSink:
         self.layout.check(self.name, schema)
         facts = decode_known(self.name, self._place_text, Facts, known)
         topics = Topics(self.place.connection, facts, self.place.markers, self.repeats)
@@ -88,7 +88,7 @@ class KafkaSink:
     def _place_text(self) -> str:
         return f"{self.bootstrap_servers}, topic {self.layout.topic}"
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
         """See Sink. To open it makes nothing, either."""
         return self.open(schema).columns
 
@@ -102,13 +102,13 @@ class KafkaSink:
         return None
 
     @property
-    def refuses_equal(self) -> bool:
+    def rejects_duplicates(self) -> bool:
         return False
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened
-        slots = self.log.slots_for(instead_of)
+        slots = self.log.slots_for(replaces)
         return LogWriter(self.log.open(), Messages(self.layout, rows, topics), slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
@@ -158,7 +158,7 @@ class KafkaDirectWriter:
         self._rows += batch.num_rows
         self._bytes += messages.nbytes
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See DirectWriter. `write` refuses a message before it sends any message of the batch."""
         self.write(batch)
 

@@ -90,7 +90,7 @@ class Holder:
             self._blocked_since = None
             ended = store.end(self._mark, self._member)
             ended += self._end_others(store) if self._end_others is not None else 0
-            _log.warning("%s: ended %d connections of an earlier driver, which did not let go", self._mark, ended)
+            _log.warning("%s: ended %d connections of an earlier driver, which held its locks", self._mark, ended)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class SqlLedger:
                 delete(transactions)
             return min(applied, default=None)
 
-    def catch_up(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
+    def fast_forward(self, owner: Owner, checkpoint_id: int, counted: int) -> None:
         with self._using(f"going on from checkpoint {checkpoint_id}") as store, in_transaction(store):
             claims.hold_claim(store, self._pipeline, self._target.name, owner)
             check_count(store, owner.incarnation, self._target.name, counted)

@@ -68,7 +68,7 @@ class Sifting:
             with self._of_letters():
                 self.store.load(self.letters.table, (self.letters.form.convert(each, 1) for each in letters))
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         with savepoint(self.store), bad_rows(f"sink {self.sink}, applying checkpoint {self.checkpoint_id}"):
             self.put(iter([batch]))
 

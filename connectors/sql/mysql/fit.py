@@ -70,7 +70,7 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
     if choose is None:
         return f"column {column.name!r} is of type {column.declared}, which is not supported"
     if column.type in ("float", "double") and "(" in column.declared:
-        problem = f"column {column.name!r} is of type {column.declared}, which rounds in silence"
+        problem = f"column {column.name!r} is of type {column.declared}, which rounds silently"
         return problem + _or_change(target, row, column)
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):

@@ -24,7 +24,7 @@ def _limits(url: str) -> Sequence[Limit]:
 
 def _keeps_prepared(url: str) -> bool:
     with Session(url) as session:
-        return xa.lets_go(session)
+        return xa.releases_xid(session)
 
 
 KIND: Final = DatabaseKind(

@@ -42,15 +42,15 @@ class MySqlServer(Session):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         xa.rollback(self, transaction)
 
-    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
+    def missing_commits(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         if not self.dialect.is_mariadb:
             return ()
         return set(committed) - tables.visible_witnesses(self, committed)
 
-    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+    def unlisted(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
         return _find_forgotten(self, incarnation, sink, checkpoint_id) if self.dialect.is_mariadb else ()
 
-    def remind(self, transaction: TransactionId) -> None:
+    def relist(self, transaction: TransactionId) -> None:
         if self.dialect.is_mariadb:
             _remind(self, self._url, transaction)
 
@@ -69,7 +69,7 @@ def _listed(branch: xa.Branch) -> Listed:
 
 
 def _find_forgotten(session: Session, incarnation: str, sink: str, checkpoint_id: int | None) -> set[TransactionId]:
-    """See Server.forgotten. Their witnesses are read uncommitted, first of all: what is committed since then is shown
+    """See Server.unlisted. Their witnesses are read uncommitted, first of all: what is committed since then is shown
     by the last read, what is prepared since then is listed. Raises ServerError."""
     session.execute("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED")  # of the next statement
     written = tables.witnesses(session, incarnation, sink, checkpoint_id)
@@ -89,7 +89,7 @@ def _remind(session: Session, url: str, transaction: TransactionId) -> None:
         second.execute("SET SESSION max_error_count = 64")  # the server may be set to keep no warning
         try:
             xa.start(second, transaction)
-            stands = tables.witness_stands(session, transaction)  # now that nobody else can end it by its name
+            stands = tables.is_witness_visible(session, transaction)  # now that nobody else can end it by its name
             second.execute("INSERT IGNORE INTO eos_claim SELECT * FROM eos_claim LIMIT 1")
         except ServerError as error:
             if error.number == DUPLICATE_XID or error.lock_wait:

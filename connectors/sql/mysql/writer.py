@@ -66,7 +66,7 @@ class MySqlWriter(_Rows, TwoPhaseWriter[Session]):
 
     def _prepare(self, session: Session) -> bool:
         xa.prepare(session, self._transaction)
-        return xa.lets_go(session)
+        return xa.releases_xid(session)
 
     def _roll_back(self, session: Session) -> None:
         xa.end_and_rollback(session, self._transaction)

@@ -56,7 +56,7 @@ def prepare(session: Session, transaction: TransactionId) -> None:
     session.execute(f"XA PREPARE {literal(transaction)}")
 
 
-def lets_go(session: Session) -> bool:
+def releases_xid(session: Session) -> bool:
     """Whether a branch leaves this connection when it is prepared, so that another transaction may begin here.
 
     MySQL does that by `xa_detach_on_prepare`, which a start requires. MariaDB never does: 10.11 refuses a further

@@ -115,7 +115,7 @@ def _encryption(session: Session, url: str) -> Iterator[Finding]:
 
 def _session(session: Session, url: str) -> Iterator[Finding]:
     followed = _setting(session, "track_activities")
-    activities = "set track_activities = on: without it a connection that died in silence is noticed after ten minutes"
+    activities = "set track_activities = on: without it a lost connection is noticed after ten minutes"
     yield Finding("track_activities", followed == "on", followed, activities, fatal=False)
     yield from requirements.session_kept(session, url)
 

@@ -115,7 +115,7 @@ class Session:
         calls = ", ".join(["set_config(%s, %s, false)"] * len(self._settings))
         asked = f"SELECT {calls}, {DURABLY}, {WHO}"
         ((*_, backend, began),) = self.execute(asked, *chain(*self._settings.items()))
-        self.driver.aside = ServerSide(self._url, backend, began)
+        self.driver.watchdog = ServerSide(self._url, backend, began)
 
     def reset(self) -> None:
         """See Poolable. The server refuses it in an open transaction."""

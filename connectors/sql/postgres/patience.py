@@ -37,20 +37,20 @@ class Backend(Enum):
     UNKNOWN = "no connection can query the server"
 
 
-class Aside(Protocol):
+class Watchdog(Protocol):
     """Somebody who can ask the server about a connection. May block for a minute; raises nothing."""
 
-    def look(self) -> Backend:
+    def backend_state(self) -> Backend:
         """What the server does for it."""
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Have the server end it, so that it holds no locks any more; nothing happens where that cannot be done."""
 
 
 class PatientConnection(psycopg.Connection[Any]):
     """One that gives up, as if it were cut, when it waits for an answer that nobody works on."""
 
-    aside: Aside | None = None  # until it is known which one of the server's connections it is
+    watchdog: Watchdog | None = None  # until it is known which one of the server's connections it is
 
     def wait(self, gen: PQGen[_T], *arguments: Any, **options: Any) -> _T:
         """See psycopg.Connection. Every statement, and each part of a COPY, goes through here."""
@@ -58,16 +58,16 @@ class PatientConnection(psycopg.Connection[Any]):
 
     def _attended(self, gen: PQGen[_T]) -> PQGen[_T]:
         """The same. It is resumed ten times a second, and told whether anything could be read or written."""
-        silence = _Silence(self.aside)
+        silence = _Silence(self.watchdog)
         try:
             wanted = next(gen)
             while True:
                 ready = yield wanted
                 if ready:
-                    silence = _Silence(self.aside)
+                    silence = _Silence(self.watchdog)
                 elif reason := silence.grows():
-                    if self.aside is not None:
-                        self.aside.end()
+                    if self.watchdog is not None:
+                        self.watchdog.kill()
                     self.pgconn.finish()
                     raise psycopg.OperationalError(reason)
                 wanted = gen.send(ready)
@@ -79,8 +79,8 @@ class PatientConnection(psycopg.Connection[Any]):
 class _Silence:
     """Since something came or went."""
 
-    def __init__(self, aside: Aside | None) -> None:
-        self._aside = aside
+    def __init__(self, watchdog: Watchdog | None) -> None:
+        self._watchdog = watchdog
         self._since_s = time.monotonic()
         self._look_at_s = self._since_s + NOTICED_S
         self._was_idle = False
@@ -90,7 +90,7 @@ class _Silence:
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return ""
-        found = self._aside.look() if self._aside is not None else Backend.UNKNOWN
+        found = self._watchdog.backend_state() if self._watchdog is not None else Backend.UNKNOWN
         if found is Backend.WORKING:
             self._since_s, self._look_at_s, self._was_idle = now_s, now_s + NOTICED_S, False
             return ""
@@ -101,6 +101,6 @@ class _Silence:
         return ""
 
     def _longest_s(self, found: Backend) -> float:
-        if self._aside is None:  # it does not yet do anything that takes long
+        if self._watchdog is None:  # it does not yet do anything that takes long
             return NOTICED_S
         return UNKNOWN_S if found is Backend.UNKNOWN else WAITING_S

@@ -37,13 +37,13 @@ class PostgresServer(Session):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         transactions.rollback(self, transaction)
 
-    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
+    def missing_commits(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         return ()
 
-    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+    def unlisted(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
         return ()
 
-    def remind(self, transaction: TransactionId) -> None:
+    def relist(self, transaction: TransactionId) -> None:
         """Do nothing: PostgreSQL forgets no prepared transaction."""
 
     def end(self, name: str) -> int:

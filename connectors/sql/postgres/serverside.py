@@ -49,7 +49,7 @@ class ServerSide:
     backend: int
     server_began: datetime  # after a restart, and of another server, numbers are of other connections
 
-    def look(self) -> Backend:
+    def backend_state(self) -> Backend:
         found = self._asked(_LOOK)
         if found is None:
             return Backend.UNKNOWN
@@ -60,8 +60,8 @@ class ServerSide:
             return Backend.UNKNOWN
         return Backend.WAITING if waits_for in _WAITING else Backend.WORKING
 
-    def end(self) -> None:
-        """See Aside. Any role may end its own connections."""
+    def kill(self) -> None:
+        """See Watchdog. Any role may end its own connections."""
         self._asked(_END)
 
     def _asked(self, question: str) -> Sequence[Any] | None:
@@ -101,7 +101,7 @@ def open_engine(url: str, kept: int) -> Engine:
             cursor.execute(f"SELECT {WHO}, {DURABLY}, {let_go}".encode())
             ((backend, began, *_),) = cursor.fetchall()
         connection.commit()
-        connection.aside = ServerSide(url, backend, began)
+        connection.watchdog = ServerSide(url, backend, began)
 
     event.listen(engine, "connect", known)
     return engine

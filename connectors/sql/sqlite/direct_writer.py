@@ -48,7 +48,7 @@ class SqliteDirectWriter:
             faults.point("writing", self._transaction.scope.checkpoint_id)
         self._rows += batch.num_rows
 
-    def write_whole(self, batch: pa.RecordBatch) -> None:
+    def write_atomic(self, batch: pa.RecordBatch) -> None:
         """See DirectWriter. The file of the database checks constraints only as it takes the rows at the task's end. So
         the batch is inserted before that in a transaction of its own, which is rolled back."""
         if batch.num_rows:

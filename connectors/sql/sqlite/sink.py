@@ -67,14 +67,14 @@ class SqliteSink:
         upsert = self.upsert and self.upsert.of(schema)
         return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings)
 
-    known: ClassVar = None
+    cached_target: ClassVar = None
     """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
 
-    def open_as(self, schema: pa.Schema, known: str) -> SqliteSink:
+    def open_cached(self, schema: pa.Schema, known: str) -> SqliteSink:
         del schema, known
         raise must_wait(self.name, f"{self.path} is needed")
 
-    def foresee(self, schema: pa.Schema) -> Sequence[str]:
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
         names, _ = self._compared(schema)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
@@ -138,11 +138,11 @@ class SqliteSink:
         return None if self.upsert is None else self.upsert.key
 
     @property
-    def refuses_equal(self) -> bool:
+    def rejects_duplicates(self) -> bool:
         return False
 
-    def writer(self, transaction: TransactionId, instead_of: Committable | None = None) -> LogWriter:
-        return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, instead_of)
+    def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
+        return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, replaces)
 
     def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
         return SqliteDirectWriter(self.name, self.path, self.table, Stored(self.table, self.bindings), transaction)
@@ -161,6 +161,6 @@ class SqliteSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        foresee, merged = partial(self._ahead, schema), self.upsert is not None
+        dry_run, merged = partial(self._ahead, schema), self.upsert is not None
         compare = None if schema is None else lambda: self._compared(schema)[0]
-        return [*self.log.check(), *findings(self.path, self.table, compare, foresee, merged=merged)]
+        return [*self.log.check(), *findings(self.path, self.table, compare, dry_run, merged=merged)]

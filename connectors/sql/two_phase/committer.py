@@ -104,13 +104,13 @@ class TwoPhaseCommitter:
             claims.raise_claim(server, self._pipeline, self.name, owner, take_over=take_over, counted=counted)
             _begin_count(server, self._pipeline, self.name, owner, begins, counted)
             older = permits.older_permits(server, self._pipeline, self.name, incarnation, epoch)
-            permits.evict(server, self.name, incarnation, older)
+            permits.revoke_permits(server, self.name, incarnation, older)
 
     def permit(self, scope: Scope, *, counted: int = -1) -> None:
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id}") as server:
             permits.insert_permit(server, self._pipeline, self.name, scope, counted)
 
-    def permit_away(self, scope: Scope) -> None:
+    def permit_log(self, scope: Scope) -> None:
         """See Committer. A permit is a row of the database: nothing can be prepared without it."""
         message = f"sink {self.name} cannot prepare {scope} while the database is away"
         raise SinkUnavailableError(message, remedy="only a sink with a log can wait")
@@ -126,7 +126,7 @@ class TwoPhaseCommitter:
                 if number == 0 and len(asked) > 1:
                     faults.point("between-commits", checkpoint_id, each.transaction.sink)
             unknown = [each.transaction for each in asked if each.transaction not in said]
-            found = self._look_up([*unknown, *self._kept.open().unseen(said)])
+            found = self._look_up([*unknown, *self._kept.open().missing_commits(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
     def count(
@@ -136,7 +136,7 @@ class TwoPhaseCommitter:
             before = checkpoint_id - 1 if known is None else known
             _count(server, incarnation, self.name, checkpoint_id, _with_rows(committables), before)
 
-    def lost(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
+    def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
             asked = _with_rows(committables)
             for each in asked:
@@ -144,7 +144,7 @@ class TwoPhaseCommitter:
             found = self._look_up([each.transaction for each in asked])
             return [each for each in asked if found[each.transaction] is CommitOutcome.LOST]
 
-    def permit_again(self, scope: Scope) -> None:
+    def permit_rewrite(self, scope: Scope) -> None:
         """See Committer. A permit as any other: who writes again holds it."""
         with self._kept.use(f"permitting checkpoint {scope.checkpoint_id} once more") as server:
             permits.insert_permit(server, self._pipeline, self.name, scope, -1, again=True)
@@ -152,7 +152,7 @@ class TwoPhaseCommitter:
     def prepared(self, incarnation: str, checkpoint_id: int | None = None) -> Sequence[Prepared]:
         """See Committer. Foreign: whatever is not of this framework."""
         with self._kept.use("listing prepared transactions") as server:
-            forgotten = server.forgotten(incarnation, self._sink, checkpoint_id)
+            forgotten = server.unlisted(incarnation, self._sink, checkpoint_id)
             ours = [each for each in map(_prepared, server.prepared()) if self._concerns(each, incarnation)]
             known = {each.transaction for each in ours}
             return [*ours, *(Prepared(each, f"{each} (not listed)") for each in forgotten if each not in known)]
@@ -167,10 +167,10 @@ class TwoPhaseCommitter:
         with self._kept.use(f"closing checkpoint {scope.checkpoint_id}") as server:
             if counted:
                 check_count(server, scope.incarnation, self.name, scope.checkpoint_id)
-            tries = permits.earlier_tries(server, self.name, scope)
-            permits.evict(server, self.name, scope.incarnation, tries)
+            tries = permits.earlier_attempts(server, self.name, scope)
+            permits.revoke_permits(server, self.name, scope.incarnation, tries)
 
-    def catch_up(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
+    def fast_forward(self, incarnation: str, epoch: int, checkpoint_id: int, *, counted: int = -1) -> None:
         with self._kept.use(f"going on from checkpoint {checkpoint_id}") as server, in_transaction(server):
             claims.hold_claim(server, self._pipeline, self.name, Owner(incarnation, epoch))
             check_count(server, incarnation, self.name, counted)
@@ -225,11 +225,11 @@ class TwoPhaseCommitter:
         return found
 
     def _by_witness(self, server: Server, transaction: TransactionId) -> CommitOutcome:
-        stands = tables.witness_stands(server, transaction)
+        stands = tables.is_witness_visible(server, transaction)
         if stands is None:
             if _is_written_again(server, transaction):
                 return CommitOutcome.LOST
-            server.remind(transaction)
+            server.relist(transaction)
             return CommitOutcome.RETRY_LATER  # another commit of it is under way
         return CommitOutcome.ALREADY_COMMITTED if stands else CommitOutcome.LOST
 
@@ -249,7 +249,7 @@ def _is_written_again(server: Server, lost: TransactionId) -> bool:
     It then holds the witness of the lost one, and could have that only because it is lost.
     """
     scope = lost.scope
-    held = {*listed(server), *server.forgotten(scope.incarnation, lost.sink, scope.checkpoint_id)}
+    held = {*listed(server), *server.unlisted(scope.incarnation, lost.sink, scope.checkpoint_id)}
     return any(_is_instead_of(each, lost) for each in held)
 
 

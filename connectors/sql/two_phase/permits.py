@@ -112,7 +112,7 @@ def check_nothing_undecided(server: Server, pipeline: str, sink: str, incarnatio
         raise _undecided(sink, left)
 
 
-def earlier_tries(server: Server, sink: str, scope: Scope) -> list[Scope]:
+def earlier_attempts(server: Server, sink: str, scope: Scope) -> list[Scope]:
     """Permits of `scope` and of the tries before it."""
     statement = (
         "SELECT attempt FROM eos_permit"
@@ -122,7 +122,7 @@ def earlier_tries(server: Server, sink: str, scope: Scope) -> list[Scope]:
     return [Scope(scope.incarnation, scope.epoch, scope.checkpoint_id, int(attempt)) for (attempt,) in rows]
 
 
-def evict(server: Server, sink: str, incarnation: str, scopes: list[Scope]) -> None:
+def revoke_permits(server: Server, sink: str, incarnation: str, scopes: list[Scope]) -> None:
     """Delete these permits. Returns when none of them can be used any more and nothing is prepared under them.
 
     What `incarnation` prepared is rolled back. What another one prepared is not: it may be decided, in a head that

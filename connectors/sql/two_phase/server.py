@@ -30,19 +30,19 @@ class Server(Connected, Protocol):
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """Roll one back. That it answers says nothing (H19): the listing and the witness do."""
 
-    def unseen(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
+    def missing_commits(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         """Those of one checkpoint that the server said it has committed, and does not show (H24).
 
         None, without asking it, where its word holds.
         """
 
-    def forgotten(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
+    def unlisted(self, incarnation: str, sink: str, checkpoint_id: int | None) -> Collection[TransactionId]:
         """What the server holds of sink_key(name), or of one checkpoint of it, and does not list (H24).
 
         And writers that are about to prepare: nothing else tells the two from one another.
         """
 
-    def remind(self, transaction: TransactionId) -> None:
+    def relist(self, transaction: TransactionId) -> None:
         """Have it listed again, if the server holds it and has forgotten its name (H24). Else nothing is changed."""
 
     def end(self, name: str) -> int:

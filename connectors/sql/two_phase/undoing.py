@@ -53,9 +53,9 @@ def _roll_back(server: Server, transaction: TransactionId) -> bool:
 
 
 def _is_held(server: Server, sink: str, transaction: TransactionId, *, known: bool) -> bool:
-    stands = tables.witness_stands(server, transaction)
+    stands = tables.is_witness_visible(server, transaction)
     if stands is None:
-        server.remind(transaction)
+        server.relist(transaction)
         return True
     if stands and not known:  # one that was known is gone: beside the witness it was a mere reminder (H24)
         message = f"sink {sink}: {transaction} is committed, so it cannot be rolled back"

@@ -13,8 +13,8 @@ from typing import Final
 import pytest
 
 from connectors.api.contracts import Sink
-from connectors.testing.life import Life
 from connectors.testing.rows import Row, batch, rows
+from connectors.testing.sink_driver import SinkDriver
 from twophase import faults
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import Committable
@@ -38,37 +38,37 @@ _SECOND: Final = (rows(5, 9), rows(9, 12))
 _WAIT_S: Final = 60.0
 
 _processes: Final = get_context("forkserver")
-_processes.set_forkserver_preload(["pandas", "pytest", "connectors.testing.life"])
+_processes.set_forkserver_preload(["pandas", "pytest", "connectors.testing.sink_driver"])
 
 
 class Killing:
     """See the module."""
 
     @pytest.mark.parametrize("step", STEPS)
-    def test_a_driver_is_killed_after_each_step(self, life: Life, step: str) -> None:
-        life.checkpoint(0, *_FIRST)
+    def test_a_driver_is_killed_after_each_step(self, driver: SinkDriver, step: str) -> None:
+        driver.checkpoint(0, *_FIRST)
         receiving, sending = _processes.Pipe(duplex=False)
-        scope = Scope(life.incarnation, life.epoch + 1, 1)
-        told = (life.sink, life.pipeline, life.name, scope, step, sending)
+        scope = Scope(driver.incarnation, driver.epoch + 1, 1)
+        told = (driver.sink, driver.pipeline, driver.name, scope, step, sending)
         process = _processes.Process(target=_run, args=told, daemon=True)
         process.start()
         sending.close()
         try:
             while True:
-                life.decided[1] = receiving.recv()  # as head would have it
+                driver.decided[1] = receiving.recv()  # as head would have it
         except EOFError:
             pass
         process.join(_WAIT_S)
         assert process.exitcode in (-signal.SIGKILL, 0), "the process failed instead of being killed"
-        life.epoch = scope.epoch
-        life.start()
-        expected = [*_FIRST, *_SECOND] if 1 in life.decided else [*_FIRST]
-        assert life.target.rows() == Counter(row for share in expected for row in share)
-        if 1 not in life.decided:
-            life.checkpoint(1, *_SECOND)
-        life.checkpoint(2, rows(12, 13))
-        assert life.target.rows() == Counter(rows(0, 13))
-        assert life.prepared() == []
+        driver.epoch = scope.epoch
+        driver.start()
+        expected = [*_FIRST, *_SECOND] if 1 in driver.decided else [*_FIRST]
+        assert driver.target.rows() == Counter(row for share in expected for row in share)
+        if 1 not in driver.decided:
+            driver.checkpoint(1, *_SECOND)
+        driver.checkpoint(2, rows(12, 13))
+        assert driver.target.rows() == Counter(rows(0, 13))
+        assert driver.prepared() == []
 
 
 def _run(sink: Sink, pipeline: str, named: str, scope: Scope, step: str, decided: Connection) -> None:

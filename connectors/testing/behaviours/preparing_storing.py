@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from connectors.testing.behaviours.storing import Storing
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from connectors.testing.store_target import INCARNATION, StoreTarget, batches, name_of
 from eos.errors import FencedError, LostCommittableError
 from twophase.ids import Scope
@@ -68,41 +68,41 @@ class PreparingStoring(Storing):
         assert list(store.list("")) == []
         assert self.seen(store) == Counter()
 
-    def test_nobody_older_prepares_after_a_claim(self, life: Life) -> None:
+    def test_nobody_older_prepares_after_a_claim(self, driver: SinkDriver) -> None:
         """R5: a zombie task may prepare at any time. No decision names its rows, and they are removed."""
-        scope = life.permit(0)
-        open_before, old = life.writer(scope), life.committer
-        life.write(open_before, *rows(0, 5))
-        life.start()
+        scope = driver.permit(0)
+        open_before, old = driver.writer(scope), driver.committer
+        driver.write(open_before, *rows(0, 5))
+        driver.start()
         with pytest.raises(FencedError):
-            old.permit(Scope(life.incarnation, 1, 0, 2))
+            old.permit(Scope(driver.incarnation, 1, 0, 2))
         with pytest.raises(FencedError):
-            old.claim(life.incarnation, 1)
+            old.claim(driver.incarnation, 1)
         with suppress(Exception):  # the start may have removed what was unfinished
             open_before.prepare()
-        assert life.target.rows() == Counter()
-        life.checkpoint(0, rows(0, 5))
-        assert life.target.rows() == Counter(rows(0, 5))
-        assert life.prepared() == []
-        assert self._left(life) == []
+        assert driver.target.rows() == Counter()
+        driver.checkpoint(0, rows(0, 5))
+        assert driver.target.rows() == Counter(rows(0, 5))
+        assert driver.prepared() == []
+        assert self._left(driver) == []
 
-    def test_a_zombie_that_prepares_after_its_permit_was_revoked_never_lands(self, life: Life) -> None:
-        scope = life.permit(0)
-        late, later = life.writer(scope), life.writer(scope, 1)
-        life.write(late, *rows(0, 5))
-        life.decided[0] = [life.prepare(scope, *rows(0, 5))]
-        life.commit(0)
-        life.committer.revoke(scope, counted=True)
+    def test_a_zombie_that_prepares_after_its_permit_was_revoked_never_lands(self, driver: SinkDriver) -> None:
+        scope = driver.permit(0)
+        late, later = driver.writer(scope), driver.writer(scope, 1)
+        driver.write(late, *rows(0, 5))
+        driver.decided[0] = [driver.prepare(scope, *rows(0, 5))]
+        driver.commit(0)
+        driver.committer.revoke(scope, counted=True)
         with suppress(Exception):  # the commit may have removed what was unfinished
             late.prepare()
-        life.write(later, *rows(0, 5))
+        driver.write(later, *rows(0, 5))
         assert later.prepare().rows == 5
-        assert life.target.rows() == Counter(rows(0, 5))
-        assert life.prepared() == [], "it is of a checkpoint that is committed"
-        life.checkpoint(1, rows(5, 8))
-        assert life.target.rows() == Counter(rows(0, 8))
-        assert self._left(life) == []
+        assert driver.target.rows() == Counter(rows(0, 5))
+        assert driver.prepared() == [], "it is of a checkpoint that is committed"
+        driver.checkpoint(1, rows(5, 8))
+        assert driver.target.rows() == Counter(rows(0, 8))
+        assert self._left(driver) == []
 
-    def _left(self, life: Life) -> list[str]:
-        assert isinstance(life.target, StoreTarget)
-        return list(life.target.store.list(""))
+    def _left(self, driver: SinkDriver) -> list[str]:
+        assert isinstance(driver.target, StoreTarget)
+        return list(driver.target.store.list(""))

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from connectors.testing.life import Life
 from connectors.testing.rows import Row, rows
+from connectors.testing.sink_driver import SinkDriver
 from eos.errors import FencedError
 
 _CHECKPOINTS = 6
@@ -61,44 +61,44 @@ class Repeating:
     """See the module."""
 
     @pytest.mark.parametrize("seed", range(2))
-    def test_each_call_may_be_made_twice(self, life: Life, seed: int) -> None:
+    def test_each_call_may_be_made_twice(self, driver: SinkDriver, seed: int) -> None:
         """R7: each call of a committer is idempotent."""
-        sink: Any = _RepeatingSink(life.sink, random.Random(seed))
-        life.sink = sink
+        sink: Any = _RepeatingSink(driver.sink, random.Random(seed))
+        driver.sink = sink
         expected = Counter[Row]()
         for number in range(_CHECKPOINTS):
-            life.start()
+            driver.start()
             shares = [rows(number * 10, number * 10 + 3), rows(number * 10 + 3, number * 10 + 5)]
-            life.checkpoint(number, *shares)
+            driver.checkpoint(number, *shares)
             expected.update(row for share in shares for row in share)
-            assert life.target.rows() == expected
-        life.start()
-        assert life.target.rows() == expected
-        assert life.prepared() == []
+            assert driver.target.rows() == expected
+        driver.start()
+        assert driver.target.rows() == expected
+        assert driver.prepared() == []
         repeated = {name for each in sink.committers for name in each.repeated}
         assert {"inspect", "claim", "permit", "commit", "count", "revoke", "prepared"} <= repeated
 
-    def test_two_drivers_at_once_write_each_row_once(self, life: Life) -> None:
+    def test_two_drivers_at_once_write_each_row_once(self, driver: SinkDriver) -> None:
         """The older one wakes up between any two calls of the newer one, and goes on with what it had decided."""
-        scope = life.permit(0)
-        life.decided[0] = [life.prepare(scope, *rows(0, 3)), life.prepare(scope, *rows(3, 5), task=1)]
-        old, epoch = life.committer, life.epoch
+        scope = driver.permit(0)
+        driver.decided[0] = [driver.prepare(scope, *rows(0, 3)), driver.prepare(scope, *rows(3, 5), task=1)]
+        old, epoch = driver.committer, driver.epoch
         steps: list[Callable[[], object]] = [
-            lambda: old.commit(0, life.decided[0]),
-            lambda: old.count(life.incarnation, 0, life.decided[0]),
+            lambda: old.commit(0, driver.decided[0]),
+            lambda: old.count(driver.incarnation, 0, driver.decided[0]),
             lambda: old.revoke(scope, counted=True),
         ]
         for step in steps:
-            life.start()
+            driver.start()
             _as_a_zombie(step)
-        life.checkpoint(1, rows(5, 8))
+        driver.checkpoint(1, rows(5, 8))
         for step in steps:
             _as_a_zombie(step)
         with pytest.raises(FencedError):
-            old.claim(life.incarnation, epoch)
-        life.checkpoint(2, rows(8, 9))
-        assert life.target.rows() == Counter(rows(0, 9))
-        assert life.prepared() == []
+            old.claim(driver.incarnation, epoch)
+        driver.checkpoint(2, rows(8, 9))
+        assert driver.target.rows() == Counter(rows(0, 9))
+        assert driver.prepared() == []
         old.close()
 
 

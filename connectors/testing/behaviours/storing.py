@@ -14,8 +14,8 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import pytest
 
-from connectors.testing.life import Life
 from connectors.testing.rows import Row, rows
+from connectors.testing.sink_driver import SinkDriver
 from connectors.testing.store_target import INCARNATION, ROWS, VALUES, StoreTarget, batches, name_of
 from connectors.testing.target import Target
 from connectors.testing.unsteady import SteadySink, Unsteady
@@ -154,17 +154,17 @@ class Storing:
         """R7: a call lands and its answer does not, or the call never arrives. Each row is there once."""
         assert isinstance(target, StoreTarget)
         unsteady = Unsteady(target.store, seed)
-        life = Life(target)
-        life.sink = SteadySink(target.sink_of(life.name, unsteady).open(ROWS))
+        driver = SinkDriver(target)
+        driver.sink = SteadySink(target.sink_of(driver.name, unsteady).open(ROWS))
         expected = Counter[Row]()
         for number in range(8):
             if number % 3 == 0:
-                life.start()
+                driver.start()
             share = rows(number * 10, number * 10 + 4)
-            life.checkpoint(number, share)
+            driver.checkpoint(number, share)
             expected.update(share)
             assert target.rows() == expected
-        life.start()
+        driver.start()
         assert target.rows() == expected
         assert unsteady.lost, "no answer was lost: the test shows nothing"
 

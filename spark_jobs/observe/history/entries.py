@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Acknowledgement,
     Checkpoint,
     Ending,
@@ -86,4 +86,4 @@ class Committed:
     at: float | None  # None: it was so when a driver came to look
 
 
-Entry = Run | RunEnded | Event | Completed | Measured | Replayed | Planned | SinkCommitted | Committed | AbortedTry
+Entry = Run | RunEnded | Event | Completed | Measured | Replayed | Planned | SinkCommitted | Committed | AbortedAttempt

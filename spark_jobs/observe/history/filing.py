@@ -31,7 +31,7 @@ _SAID_S: Final = 600.0  # least time between two warnings: a disk that is nearly
 _CLOSE_S: Final = 5.0
 
 
-class Filing:
+class WriterThread:
     """Of one process. `add` may be called from any thread, and returns at once."""
 
     def __init__(self, path: Path, retention: Retention, again_s: float = _AGAIN_S) -> None:
@@ -110,7 +110,7 @@ class Filing:
     def _gap(self, now: float) -> list[Event]:
         if self._lost_since is None:
             return []
-        message = f"the history could not be written: what happened meanwhile is not in it, {self._lost} checkpoints"
+        message = f"the history could not be written: it lacks the events of this time, {self._lost} checkpoints"
         facts = {"since": self._lost_since, "until": now, "checkpoints": self._lost}
         return [Event(now, "gap", message, facts=facts)]
 

@@ -114,7 +114,7 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
-class AbortedTry:
+class AbortedAttempt:
     """A try of a checkpoint that ended before its decision. Nothing of it is visible (at-least-once: perhaps)."""
 
     incarnation: str
@@ -194,7 +194,7 @@ class Detail:
     checkpoint: Checkpoint
     ranges: Mapping[str, tuple[OffsetRange, ...]]  # by source
     acknowledgements: tuple[Acknowledgement, ...]
-    aborted: tuple[AbortedTry, ...]
+    aborted: tuple[AbortedAttempt, ...]
     lag: tuple[SplitLag, ...]  # as it was sampled last before the decision
 
 

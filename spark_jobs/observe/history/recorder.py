@@ -12,9 +12,9 @@ from dataclasses import replace
 from connectors.spec import Spec
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Ending,
     Event,
     Run,
@@ -27,7 +27,7 @@ from spark_jobs.observe.history.model import (
 from spark_jobs.observe.history.phases import phases
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.report import CheckpointReport, Listener
-from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
+from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 from twophase.version import installed_version
@@ -36,7 +36,9 @@ from twophase.version import installed_version
 class Recorder(Listener):
     """Of one run. Everything it is told is given to `filing` at once."""
 
-    def __init__(self, filing: Filing, run_id: str, variants: Mapping[str, str], mask: Callable[[str], str]) -> None:
+    def __init__(
+        self, filing: WriterThread, run_id: str, variants: Mapping[str, str], mask: Callable[[str], str]
+    ) -> None:
         """`variants`: by sink, as the spec has them; `mask`: takes secrets out of a text."""
         self._filing = filing
         self._run_id = run_id
@@ -53,19 +55,19 @@ class Recorder(Listener):
         """The run has; `error`: what ended it, which may have been told before."""
         last = failure(error, at) if error is not None else None
         if last is not None and (last.error, last.message) != self._told:
-            self.happened(last)
+            self.on_event(last)
         self._filing.add(entries.RunEnded(self._run_id, at, how))
 
-    def state(self, text: str) -> None:
-        self.happened(Event(time.time(), "state", text))
+    def on_state(self, text: str) -> None:
+        self.on_event(Event(time.time(), "state", text))
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         if event.error:
             self._told = event.error, event.message
         message, remedy = self._text(event.message), self._text(event.remedy)
         self._filing.add(replace(event, message=message, remedy=remedy, run_id=self._run_id))
 
-    def found(self, status: Status) -> None:
+    def on_status(self, status: Status) -> None:
         """See Listener. What a driver before this one did not live to write down."""
         head = status.head
         self._incarnation = head.incarnation
@@ -74,7 +76,7 @@ class Recorder(Listener):
         if head.committed >= 0:
             self._filing.add(entries.Committed(head.incarnation, head.committed, None))
 
-    def news(self, news: News) -> None:
+    def on_driver_event(self, news: DriverEvent) -> None:
         now = time.time()
         match news:
             case Decided(record):
@@ -82,16 +84,16 @@ class Recorder(Listener):
                 self._complete(record, self._run_id)
             case Aborted(scope, error):
                 names = scope.incarnation, scope.checkpoint_id, scope.epoch, scope.attempt
-                self._filing.add(AbortedTry(*names, now, type(error).__name__, self._text(error.message)))
+                self._filing.add(AbortedAttempt(*names, now, type(error).__name__, self._text(error.message)))
             case SinkCommitted():
                 at = news.incarnation, news.checkpoint_id, news.sink
                 self._filing.add(entries.SinkCommitted(*at, now, news.commit_s))
             case SinkAway() | SinkJoined():
-                self.happened(of_absence(news, now))
+                self.on_event(of_absence(news, now))
             case CommittedUpTo(incarnation, checkpoint_id) if checkpoint_id >= 0:
                 self._filing.add(entries.Committed(incarnation, checkpoint_id, now))
 
-    def checkpoint(self, report: CheckpointReport) -> None:
+    def on_checkpoint(self, report: CheckpointReport) -> None:
         record, scope = report.record, report.record.scope
         if report.replayed:
             self._filing.add(entries.Replayed(scope.incarnation, scope.checkpoint_id))
@@ -104,7 +106,7 @@ class Recorder(Listener):
         skipped = {self._text(source): count for source, count in report.skipped.items()}
         self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped))
 
-    def planned(self, checkpoint_id: int, plan_s: float) -> None:
+    def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         self._filing.add(entries.Planned(self._incarnation, checkpoint_id, plan_s))
 
     def _complete(self, record: CheckpointRecord, session: str) -> None:
@@ -127,7 +129,7 @@ def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[
 
     `ending`: how the run has ended, where nothing is raised.
     """
-    filing = Filing(spec.checkpoint.location / NAME, Retention())
+    filing = WriterThread(spec.checkpoint.location / NAME, Retention())
     recorder = recorder_of(spec, run_id, filing)
     recorder.begun(time.time())
     try:
@@ -143,13 +145,13 @@ def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[
 
 def tell(spec: Spec, *events: Event) -> None:
     """Write down what a command has done that is no run. Never fails, as above; blocks until it is written."""
-    filing = Filing(spec.checkpoint.location / NAME, Retention())
+    filing = WriterThread(spec.checkpoint.location / NAME, Retention())
     recorder = recorder_of(spec, "", filing)
     for event in events:
-        recorder.happened(event)
+        recorder.on_event(event)
     filing.close()
 
 
-def recorder_of(spec: Spec, run_id: str, filing: Filing) -> Recorder:
+def recorder_of(spec: Spec, run_id: str, filing: WriterThread) -> Recorder:
     """With the sinks and the secrets of the spec."""
     return Recorder(filing, run_id, {entry.name: entry.commit for entry in spec.outputs}, spec.mask)

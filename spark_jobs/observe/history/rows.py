@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from spark_jobs.observe.history.database import LIFE_BITS, PHASE_COLUMNS
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Acknowledgement,
     Bucket,
     Checkpoint,
@@ -86,10 +86,10 @@ def lag(row: Row) -> tuple[SplitLag, ...]:
     return tuple(sorted((SplitLag(*each) for each in json.loads(row["lag"])), key=lambda of: (of.source, of.split)))
 
 
-def aborted(row: Row) -> AbortedTry:
+def aborted(row: Row) -> AbortedAttempt:
     """As it stands."""
     number = row["seq"] & (1 << LIFE_BITS) - 1
-    return AbortedTry(checkpoint_id=number, **{key: value for key, value in row.items() if key != "seq"})
+    return AbortedAttempt(checkpoint_id=number, **{key: value for key, value in row.items() if key != "seq"})
 
 
 def packed(values: object) -> bytes:
@@ -102,7 +102,7 @@ def _fields(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, name) for name in value.__slots__)
 
 
-def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedTry, ...]) -> Detail:
+def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...]) -> Detail:
     """`kept`: as `packed` wrote it; None: it is not kept any more."""
     ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
     return Detail(

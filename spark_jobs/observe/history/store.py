@@ -15,7 +15,7 @@ from typing import Protocol
 from spark_jobs.observe.history import rows
 from spark_jobs.observe.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, SINCE_BEGUN, connected_to_read
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Bucket,
     Checkpoint,
     Detail,
@@ -111,7 +111,7 @@ class History:
             )
             return tuple(map(rows.event, found))
 
-    def aborted(self, limit: int = 50) -> tuple[AbortedTry, ...]:
+    def aborted(self, limit: int = 50) -> tuple[AbortedAttempt, ...]:
         """Tries of any checkpoint, also of one that is not decided yet; newest first."""
         with self._asked() as ask:
             return tuple(map(rows.aborted, ask(f"{rows.ABORTED} ORDER BY aborted_at DESC LIMIT ?", limit)))
@@ -160,7 +160,7 @@ def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class SinkShare:
+class SinkStats:
     """Rows and durations of a sink in some checkpoints."""
 
     sink: str
@@ -170,12 +170,12 @@ class SinkShare:
     committed_at: float | None  # the newest that is known
 
 
-def shares(location: Path) -> tuple[SinkShare, ...]:
+def shares(location: Path) -> tuple[SinkStats, ...]:
     """What each sink had of all the checkpoints that the history keeps. Raises HistoryError."""
     return _sums(location, f"SELECT {_SUMS} FROM sink GROUP BY sink")
 
 
-def waiting(location: Path, incarnation: str, committed: int) -> tuple[SinkShare, ...]:
+def waiting(location: Path, incarnation: str, committed: int) -> tuple[SinkStats, ...]:
     """What of it is not visible in the sink yet: of this life's checkpoints above `committed`. Raises HistoryError."""
     statement = (
         f"SELECT {_SUMS} FROM sink JOIN life ON life = seq >> {LIFE_BITS} "
@@ -184,6 +184,6 @@ def waiting(location: Path, incarnation: str, committed: int) -> tuple[SinkShare
     return _sums(location, statement, incarnation, committed)
 
 
-def _sums(location: Path, statement: str, *values: object) -> tuple[SinkShare, ...]:
+def _sums(location: Path, statement: str, *values: object) -> tuple[SinkStats, ...]:
     with connected_to_read(location / NAME) as connection:
-        return () if connection is None else tuple(SinkShare(*row) for row in connection.execute(statement, values))
+        return () if connection is None else tuple(SinkStats(*row) for row in connection.execute(statement, values))

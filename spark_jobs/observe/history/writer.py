@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import LIFE_BITS, PHASE_COLUMNS, SINCE_BEGUN, connect_to_write, naming
 from spark_jobs.observe.history.entries import Entry
-from spark_jobs.observe.history.model import AbortedTry, Event, Run
+from spark_jobs.observe.history.model import AbortedAttempt, Event, Run
 from spark_jobs.observe.history.retention import Retention, prune
 from spark_jobs.observe.history.rows import packed
 from twophase.positions import total
@@ -95,7 +95,7 @@ class HistoryWriter:
                 run("UPDATE sink SET committed_at = ?, commit_s = ? WHERE seq = ? AND sink = ?", values)
             case entries.Committed():
                 self._commit(entry)
-            case AbortedTry():
+            case AbortedAttempt():
                 _, _, *rest = astuple(entry)
                 run("INSERT OR IGNORE INTO aborted VALUES (?, ?, ?, ?, ?, ?)", (self._seq(entry), *rest))
                 total(aborted=1)

@@ -6,7 +6,7 @@ pipeline's parts stand in values and never in keys: they are anybody's.
 
 from spark_jobs.page.schemas.base import Answer, Problem, Refused
 from spark_jobs.page.schemas.checkpoints import (
-    AbortedTry,
+    AbortedAttempt,
     Acknowledgement,
     Checkpoint,
     Checkpoints,
@@ -40,7 +40,7 @@ from spark_jobs.page.schemas.pipelines import (
 )
 
 __all__ = [
-    "AbortedTry",
+    "AbortedAttempt",
     "Acknowledgement",
     "Answer",
     "Chart",

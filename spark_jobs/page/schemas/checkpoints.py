@@ -102,7 +102,7 @@ class Acknowledgement(Answer):
     prepare_s: float | None
 
 
-class AbortedTry(Answer):
+class AbortedAttempt(Answer):
     """A try that ended before its decision."""
 
     incarnation: str
@@ -129,7 +129,7 @@ class Detail(Answer):
     checkpoint: Checkpoint
     ranges: list[Range]
     acknowledgements: list[Acknowledgement]
-    aborted: list[AbortedTry]
+    aborted: list[AbortedAttempt]
     lag: list[SplitLag]
 
 
@@ -152,4 +152,4 @@ class Events(Answer):
 
     events: list[Event]
     before: int | None  # of the next, older page; None: this was the last one
-    aborted: list[AbortedTry]  # the newest, as many as `limit`, whatever `before` is
+    aborted: list[AbortedAttempt]  # the newest, as many as `limit`, whatever `before` is

@@ -18,7 +18,7 @@ from spark_jobs.query.pacing.admission import AdaptiveAdmission, Admission, Fixe
 from spark_jobs.query.pacing.pace import Pace
 from spark_jobs.query.pacing.turns import PacedTurns, Turns, read_polls
 from spark_jobs.session.locked_dirs import temporary
-from twophase.local_shelf import naming
+from twophase.local_blobs import naming
 
 _log = logging.getLogger("eos.runner")
 

@@ -70,11 +70,11 @@ def batch(sink: SqliteSink, *rows: tuple[object, ...]) -> pa.RecordBatch:
 def test_h16_several_topics_need_their_names_among_the_rows(tmp_path: Path, sources: list[tuple[str, str]]) -> None:
     spec = load(tmp_path, *sources)
     sink = build_sink(spec, spec.sinks[0])
-    for look in (sink.open, sink.foresee):
+    for look in (sink.open, sink.dry_run):
         with pytest.raises(TargetError, match="no column _topic, which tells apart what comes from several") as caught:
             look(NAMELESS)
         assert "let the last step select id, _offset, _partition, _topic, " in caught.value.remedy
-    assert sink.open(ROWS).columns == sink.foresee(ROWS) == ("id", "v", "_offset", "_partition", "_topic")
+    assert sink.open(ROWS).columns == sink.dry_run(ROWS) == ("id", "v", "_offset", "_partition", "_topic")
     (promise,) = guarantees(spec)
     assert any("`_offset`, `_partition` and `_topic` of the source" in need for need in promise.needs)
 
@@ -84,7 +84,7 @@ def test_of_one_topic_no_row_needs_its_name(tmp_path: Path) -> None:
     spec = load(tmp_path, ("a", "topics: [v1]"))
     sink = build_sink(spec, spec.sinks[0])
     for schema in (ROWS, NAMELESS):
-        assert sink.open(schema).columns == sink.foresee(schema) == ("id", "v", "_offset", "_partition")
+        assert sink.open(schema).columns == sink.dry_run(schema) == ("id", "v", "_offset", "_partition")
     (promise,) = guarantees(spec)
     assert any("`_offset` and `_partition` of the source" in need for need in promise.needs)
 
@@ -92,8 +92,8 @@ def test_of_one_topic_no_row_needs_its_name(tmp_path: Path) -> None:
 def test_in_a_job_of_ones_own_the_topic_counts_where_it_is_there(tmp_path: Path) -> None:
     spec = load(tmp_path)
     sink = build_sink(spec, spec.sinks[0])
-    assert sink.open(ROWS).columns == sink.foresee(ROWS) == ("id", "v", "_offset", "_partition", "_topic")
-    assert sink.open(NAMELESS).columns == sink.foresee(NAMELESS) == ("id", "v", "_offset", "_partition")
+    assert sink.open(ROWS).columns == sink.dry_run(ROWS) == ("id", "v", "_offset", "_partition", "_topic")
+    assert sink.open(NAMELESS).columns == sink.dry_run(NAMELESS) == ("id", "v", "_offset", "_partition")
 
 
 @pytest.mark.parametrize("first", ["v1", "v2"])

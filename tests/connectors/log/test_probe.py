@@ -54,7 +54,7 @@ def test_a_store_whose_listing_lags(bucket: Bucket, wire: Lay) -> None:
 
     finding = found(bucket, wire(lagging).port)["s: log store"]
     assert not finding.ok
-    assert finding.detail == "what was written is not in its listing at once"
+    assert finding.detail == "a new object is not in the listing at once"
 
 
 @pytest.mark.usefixtures("hasty")

@@ -101,13 +101,13 @@ def test_what_a_start_reads_of_the_sink(played: Played) -> None:
 
 def test_a_start_from_a_savepoint_raises_the_count_as_its_owner_only(played: Played) -> None:
     played.owned()
-    played.committer.catch_up(OURS, 1, 9)
+    played.committer.fast_forward(OURS, 1, 9)
     (raised,) = played.script.statements(MOVING)
     assert "checkpoint_id = 9" in raised
     assert "checkpoint_id < 9" in raised
     played.owned(2)
     with pytest.raises(FencedError):
-        played.committer.catch_up(OURS, 1, 9)
+        played.committer.fast_forward(OURS, 1, 9)
     assert len(played.script.statements(MOVING)) == 1
 
 

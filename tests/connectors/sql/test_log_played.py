@@ -238,7 +238,7 @@ def test_a_driver_that_lost_the_claim_shares_out_and_raises_nothing(world: World
     with pytest.raises(FencedError):
         ledger.share_out(Scope(OURS, 1, 7))
     with pytest.raises(FencedError):
-        ledger.catch_up(Owner(OURS, 1), 9, counted=6)
+        ledger.fast_forward(Owner(OURS, 1), 9, counted=6)
     assert world.script.statements("(UPDATE|INTO|DELETE FROM) eos_slot") == []
     ledger.close()
 

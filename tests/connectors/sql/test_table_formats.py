@@ -30,8 +30,8 @@ from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.store import SqliteStore
 from connectors.sql.table_format import COMMENT, FORMAT, check_formats, creating
 from connectors.sql.two_phase import permits
-from connectors.testing.life import Life
 from connectors.testing.rows import rows
+from connectors.testing.sink_driver import SinkDriver
 from eos.errors import HeadFormatError
 from tests.connectors.sql.sqlite.test_compliance import _SqliteTarget
 from tests.played.two_phase import SERVERS, transaction
@@ -103,12 +103,12 @@ def test_a_sink_works_on_tables_of_a_neighbouring_version_and_leaves_them_as_the
     target: _SqliteTarget, folder: str
 ) -> None:
     before = texts(put(target.path, statements(folder)))
-    life = Life(target)
-    life.start()
-    life.checkpoint(0, rows(0, 10), rows(10, 20))
-    life.start()
-    life.checkpoint(1, rows(20, 30))
-    life.close()
+    driver = SinkDriver(target)
+    driver.start()
+    driver.checkpoint(0, rows(0, 10), rows(10, 20))
+    driver.start()
+    driver.checkpoint(1, rows(20, 30))
+    driver.close()
     assert target.rows() == Counter(rows(0, 30))
     assert texts(target.path) == before
 
@@ -123,7 +123,7 @@ def test_head_works_on_tables_of_a_neighbouring_version_and_leaves_them_as_they_
         assert store.swap(None, b"one")
         assert store.swap(store.read(), b"two")
         store.put_record("r", b"content")
-        assert store.shelf("requests").put("stop", b"now")
+        assert store.blobs("requests").put("stop", b"now")
         assert (store.read(), store.get_record("r")) == (Versioned(2, b"two"), b"content")
     assert texts(tmp_path / "head.db") == before
 
@@ -148,7 +148,7 @@ def test_a_start_and_the_doctor_refuse_tables_of_another_format_and_change_nothi
         connection.execute("DROP TABLE eos_slot")
     before = texts(target.path)
     with pytest.raises(HeadFormatError, match=_NEWER[comment]) as caught:
-        Life(target).start()
+        SinkDriver(target).start()
     assert not caught.value.retriable
     assert "eos_claim" in caught.value.message
     assert ("eos_witness" in caught.value.message) == ("damaged" not in _NEWER[comment])

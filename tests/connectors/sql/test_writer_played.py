@@ -171,10 +171,10 @@ def test_a_bad_row_is_found_before_anything_is_prepared(task: Task) -> None:
 def test_a_batch_between_savepoints_is_undone_and_those_before_it_stay(task: Task) -> None:
     task.script.on(LOADING, Changed(3), task.row_fault, Changed(3))
     writer = task.writer()
-    writer.write_whole(rows())
+    writer.write_atomic(rows())
     with pytest.raises(BadRowError):
-        writer.write_whole(rows())
-    writer.write_whole(rows())
+        writer.write_atomic(rows())
+    writer.write_atomic(rows())
     assert writer.prepare().rows == 6
     order = task.script.order("^SAVEPOINT", LOADING, "^ROLLBACK TO", "^RELEASE")
     kept = ["^SAVEPOINT", LOADING, "^RELEASE"]

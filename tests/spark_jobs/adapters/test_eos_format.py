@@ -24,7 +24,7 @@ from spark_jobs.adapters.eos_format import EosSink, eos_sink
 from spark_jobs.adapters.stream_writer import PlanningError, StreamWriter, Written
 from spark_jobs.batch import writing
 from spark_jobs.observe.head_reader import read_seen
-from twophase.messages import Seen
+from twophase.messages import HeadSnapshot
 
 _SCHEMA = StructType([StructField("text", StringType()), StructField("id", LongType())])
 """In another order than the table's."""
@@ -189,7 +189,7 @@ def test_h5_an_abort_that_meets_a_takeover_touches_nothing(
     successor = query if is_own else query.started_again()
     messages: list[Written] = []
 
-    def read_and_wait(spec: Spec) -> Seen | None:
+    def read_and_wait(spec: Spec) -> HeadSnapshot | None:
         head = read_seen(spec)
         messages.extend(successor.run(successor.plan(0), 0, [[1], [2]]))
         return head

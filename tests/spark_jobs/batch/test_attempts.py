@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from eos.errors import BadRowError, ConnectorError, PrepareError, RowLockedError
-from spark_jobs.batch.attempts import Tries
-from spark_jobs.batch.sifting_period import SiftingPeriod
+from spark_jobs.batch.attempts import BatchAttempts
+from spark_jobs.batch.sifting_period import RejectionPeriod
 
 BAD, LOCKED, LOST = BadRowError("too long"), RowLockedError("another task waits"), PrepareError("a worker is gone")
 
@@ -17,9 +17,9 @@ def _tries(
     stateful: bool = False,
     letters: int | None = None,
     may_meet: bool = False,
-    period: SiftingPeriod | None = None,
-) -> Tries:
-    return Tries(checkpoint_id, stateful, letters, may_meet, period or SiftingPeriod())
+    period: RejectionPeriod | None = None,
+) -> BatchAttempts:
+    return BatchAttempts(checkpoint_id, stateful, letters, may_meet, period or RejectionPeriod())
 
 
 @pytest.mark.parametrize("direct", [False, True])
@@ -42,7 +42,7 @@ def test_a_row_that_is_refused_is_an_error_without_dead_letters(stateful: bool) 
 @pytest.mark.parametrize("direct", [False, True])
 def test_with_state_the_next_query_sifts_its_first_try(direct: bool) -> None:
     """A batch runs once in a query. A second refusal of the same checkpoint, which was sifted, is an error."""
-    period = SiftingPeriod()
+    period = RejectionPeriod()
     assert not _tries(letters=1000, stateful=True, period=period).failed(BAD, direct=direct).again
     assert not period.resumes(BadRowError("too long"))  # another error, though it reads the same
     assert period.resumes(BAD)
@@ -55,7 +55,7 @@ def test_with_state_the_next_query_sifts_its_first_try(direct: bool) -> None:
 
 def test_after_a_refusal_at_least_once_the_checkpoints_of_a_period_are_sifted_at_once() -> None:
     """A second try would repeat what tasks have committed. The period is counted from the newest refused row."""
-    period = SiftingPeriod()
+    period = RejectionPeriod()
     assert _tries(letters=1000, period=period).failed(BAD, direct=True).again
     assert [_tries(at, letters=1000, period=period).bisector for at in (7, 107, 108)] == [1000, 1000, None]
     _tries(50, letters=1000, period=period).refused()
@@ -66,7 +66,7 @@ def test_after_a_refusal_at_least_once_the_checkpoints_of_a_period_are_sifted_at
 
 
 def test_exactly_once_without_state_only_the_checkpoint_with_the_row_is_sifted() -> None:
-    period = SiftingPeriod()
+    period = RejectionPeriod()
     tries = _tries(letters=1000, period=period)
     assert tries.failed(BAD, direct=False).again
     tries.refused()

@@ -258,7 +258,7 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
         replace(_then(replace(committable(then), digest=5), *gone), digest_method=1),
     )
     batch = _batch(jobs, [_branch("warehouse")], stateful=True, letters=letters)
-    ended = batch.write_again(SCOPE, decided, lost)
+    ended = batch.rewrite_missing(SCOPE, decided, lost)
     assert isinstance(ended, Acknowledged)
     assert ended.committables == {"warehouse": tuple(rows), "dead_letter": (letter,)}
     assert (ended.counted, ended.digest_method, jobs.methods) == ({}, 1, [(1,)])
@@ -271,7 +271,7 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
         own = replace(each.transaction, scope=SCOPE, task_attempt=1)
         assert task.writer_of(sink, own) == (own, each)
         counter = task.writer_of(sink, replace(own, task=9))
-        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        counter.write_atomic(pa.RecordBatch.from_pydict({"n": [1, 2]}))
         assert counter.prepare() == Committable(replace(own, task=9), 2)
     assert (row_task.bisector, letters_task.bisector, row_task.direct, jobs.placed) == (10, None, False, [True])
 
@@ -287,14 +287,14 @@ def test_r7_dead_letters_that_are_there_are_counted_and_not_written(jobs: _Jobs)
     then = scope(7, epoch=0)
     gone = replace(committable(then), refused=1)
     there = [replace(committable(then, task, rows=task - 1), refused=task) for task in (1, 2)]
-    ended = batch.write_again(SCOPE, _then(gone, *there), _lost(gone))
+    ended = batch.rewrite_missing(SCOPE, _then(gone, *there), _lost(gone))
     assert isinstance(ended, Acknowledged)
     assert (ended.committables, ended.counted) == ({"warehouse": (rows,)}, {"dead_letter": 40 + 1 + 3})
     assert jobs.first is None
     (task,) = jobs.tasks
     for each in there:  # one of them has no row
         counter = task.writer_of(SimpleNamespace(name="warehouse"), each.transaction)
-        counter.write_whole(pa.RecordBatch.from_pydict({"n": [1, 2]}))
+        counter.write_atomic(pa.RecordBatch.from_pydict({"n": [1, 2]}))
         assert counter.prepare() == Committable(each.transaction, 2)
 
 
@@ -303,7 +303,7 @@ def test_r7_a_checkpoint_of_which_no_row_was_refused_is_written_again_as_it_was(
     gone = committable(scope(7, epoch=0))
     jobs.ends = [lambda: _table(committable(SCOPE))]
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
-    ended = batch.write_again(SCOPE, _then(gone), _lost(gone))
+    ended = batch.rewrite_missing(SCOPE, _then(gone), _lost(gone))
     assert isinstance(ended, Acknowledged)
     assert ended.counted == {"dead_letter": 40}
     assert ([each.bisector for each in jobs.tasks], jobs.placed) == ([None], [False])
@@ -315,7 +315,7 @@ def test_r7_where_a_task_gave_nothing_but_refused_rows_all_of_them_are_refused_a
     there, letter = replace(committable(then, rows=0), refused=3), committable(then, 1, "dead_letter", 3)
     jobs.ends = [lambda: _table(committable(SCOPE, rows=0)), lambda: _table(committable(SCOPE, 1, "dead_letter", 3))]
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters())
-    assert isinstance(batch.write_again(SCOPE, _then(there, letter), _lost(letter)), Acknowledged)
+    assert isinstance(batch.rewrite_missing(SCOPE, _then(there, letter), _lost(letter)), Acknowledged)
     (task,) = jobs.tasks
     own = replace(there.transaction, scope=SCOPE)
     writer = task.writer_of(SimpleNamespace(name="warehouse"), own)  # has no `writer`: the sink gets none
@@ -331,7 +331,7 @@ def test_r7_dead_letters_that_do_not_fit_what_was_counted_are_not_written_again(
     wrong = PrepareError("3 records were put aside, and 1 was found again")
     batch = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong))
     gone = committable(scope(7, epoch=0), 1, "dead_letter")
-    assert batch.write_again(SCOPE, _then(gone), _lost(gone)) == Failed(wrong)
+    assert batch.rewrite_missing(SCOPE, _then(gone), _lost(gone)) == Failed(wrong)
 
 
 def _counts(*rows: tuple[int, int, int, int]) -> Callable[[], pa.Table]:

@@ -68,14 +68,14 @@ class _Source:
 
     name: str = "s"
     bad: Sequence[int] = ()
-    puts_aside: bool = False
-    leaves_out: bool = True
+    rejects_bad_records: bool = False
+    skips_bad_records: bool = True
     split_above: int | None = None
     join_below: int = 0
 
-    def read(self, ranges: Sequence[OffsetRange], put_aside: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    def read(self, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
         for count in self.bad:
-            put_aside(count)
+            on_bad_records(count)
             yield pa.RecordBatch.from_pylist([{"id": count, "other": 0}])
 
 
@@ -103,7 +103,10 @@ def test_the_count_is_that_of_the_job(
         return counts
 
     monkeypatch.setattr(dead_letters, "observed", observed)
-    others = [_Source("dead", leaves_out=False, puts_aside=True), _Source("strict", leaves_out=False)]
+    others = [
+        _Source("dead", skips_bad_records=False, rejects_bad_records=True),
+        _Source("strict", skips_bad_records=False),
+    ]
     skipping = Skipping.of(cast(Any, [_Source(), *others]), lambda _: 5, 5)
     assert skipping.counted(cast(Any, None), RANGES) == found
     assert asked == ["eos_s"]

@@ -26,7 +26,7 @@ from twophase.head import Versioned
 from twophase.head_value import RecordRef
 from twophase.ids import TransactionId
 from twophase.local_head import LocalHead
-from twophase.messages import Begin
+from twophase.messages import BatchStart
 from twophase.participants import Prepared
 from twophase.requests import Answer, Request
 from twophase.values import Committable, StartingPoint
@@ -62,7 +62,7 @@ def started(world: World) -> Driver:
 def decided(world: World, driver: Driver, number: int) -> None:
     """A checkpoint that is completed and not committed."""
     world.planned = number
-    begin = Begin(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
+    begin = BatchStart(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
     driver._carry_out(decide(driver._ownership, begin, ("s",)), Job(world))
 
 
@@ -164,7 +164,7 @@ def test_a_repair_takes_nothing_for_lost_that_is_committed_while_it_looks(
     """The segments of what is applied are deleted."""
     driver = started(world)
     decided(world, driver, 1)
-    looked = LogCommitter.lost
+    looked = LogCommitter.missing_committables
 
     def lost(committer: LogCommitter, number: int, group: Sequence[Committable]) -> Sequence[Committable]:
         monkeypatch.undo()
@@ -174,7 +174,7 @@ def test_a_repair_takes_nothing_for_lost_that_is_committed_while_it_looks(
         looked(committer, number, group)
         return group  # what it finds where the sink was asked just before
 
-    monkeypatch.setattr(LogCommitter, "lost", lost)
+    monkeypatch.setattr(LogCommitter, "missing_committables", lost)
     assert facts_of(capsys, 0, "repair", str(spec))["losses"] == []
     world.check_rows(2)
 

@@ -175,10 +175,10 @@ def test_a_sink_may_have_the_slots_of_the_spec_before_a_rescale_claims_it(
 
 def test_of_a_sink_that_each_start_needs_a_rescale_keeps_nothing(tmp_path: Path) -> None:
     kept, following = KnownSinks(tmp_path), head()
-    kept.foresee(following, "warehouse", frozenset({4}))
+    kept.dry_run(following, "warehouse", frozenset({4}))
     assert kept.read(following.incarnation, "warehouse") is None
     kept.keep(following.incarnation, "warehouse", KnownSink(1, frozenset({2}), "x"))
     (path,) = (tmp_path / "sinks" / following.incarnation).iterdir()
     path.write_bytes(b"{}")
-    kept.foresee(following, "warehouse", frozenset({4}))
+    kept.dry_run(following, "warehouse", frozenset({4}))
     assert [path.read_bytes()] == [each.read_bytes() for each in path.parent.iterdir()]

@@ -23,7 +23,7 @@ from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import Committed, Completed, Entry, Measured, Planned, RunEnded, SinkCommitted
 from spark_jobs.observe.history.model import (
-    AbortedTry,
+    AbortedAttempt,
     Acknowledgement,
     Event,
     SinkCommit,
@@ -65,7 +65,7 @@ def spec(tmp_path: Path) -> Path:
         writer.write([RUN, *(entry for number in NUMBERS for entry in entries(number))], at)
         writer.write([Committed(INCARNATION, 3, None)], at)
         failure = Event(at, "failure", "the disk of the warehouse is full", "PrepareError", "free some", 4)
-        aborted = AbortedTry(INCARNATION, 4, 3, 1, at - 1, "PrepareError", "no space")
+        aborted = AbortedAttempt(INCARNATION, 4, 3, 1, at - 1, "PrepareError", "no space")
         writer.write([failure, Event(at, "restart", "in 1.0 s", delay_s=1.0), aborted], at)
         writer.write([RunEnded("run1", at + 60, "failed")], at)
     return path
@@ -168,7 +168,7 @@ def test_what_a_record_holds_does_not_reach_the_terminal(
     key = "Key (name)=(\x1b]0;owned\x07\x1b[2J\x9b31m) already exists\n2026-11-22 INFO eos.runner: all is well"
     error = BadRowError(key, remedy="see \x1b[1m")
     with recorded(load_spec(spec, {}), "run9", lambda: "stopped") as recorder:
-        recorder.happened(failure(error, time.time()))
+        recorder.on_event(failure(error, time.time()))
     assert run_command_line(["status", str(spec)]) == 0
     output.out.error(error)
     for name in ("handlers", "propagate", "level"):  # as they are now, afterwards

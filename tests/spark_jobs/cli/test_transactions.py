@@ -14,7 +14,7 @@ from spark_jobs.cli import run_command_line
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, Job, World
 from twophase.checkpoint import decide
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.messages import Acknowledged, Begin, Failed
+from twophase.messages import Acknowledged, BatchStart, Failed
 
 SPEC = """\
 pipeline: p
@@ -51,7 +51,7 @@ def test_checkpoints_without_rows_are_committed_in_their_place(
     world.run(driver, 0, Job(world))
     for number, tasks in enumerate(jobs, 1):
         world.planned = number
-        begin = Begin(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
+        begin = BatchStart(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
         job = Job(world) if tasks is None else _Empty(world, tasks=tasks)
         driver._carry_out(decide(driver._ownership, begin, ("s",)), job)
     spec = tmp_path / "p.yaml"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
@@ -40,7 +40,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_everything_is_there_once_it_is_closed(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    filing = Filing(path, FOREVER)
+    filing = WriterThread(path, FOREVER)
     filing.add(RUN)
     for number in range(50):
         filing.add(*whole(number))
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_ours_is_left_alone_and_one_is_begun_when_it_is_gone(
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE t (a)")
     before = path.read_bytes()
-    filing = Filing(path, FOREVER, again_s=0.05)
+    filing = WriterThread(path, FOREVER, again_s=0.05)
     filing.add(RUN, *whole(0))
     wait_until(lambda: bool(warnings(caplog)), "it is told")
     time.sleep(0.2)
@@ -91,7 +91,7 @@ def test_a_file_that_is_not_ours_is_left_alone_and_one_is_begun_when_it_is_gone(
 
 def test_a_history_that_is_taken_away_is_begun_anew(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """What is written to a file without a name nobody would read."""
-    filing = Filing(path, FOREVER, again_s=0.05)
+    filing = WriterThread(path, FOREVER, again_s=0.05)
     filing.add(RUN, *whole(0))
     wait_until(lambda: len(History(path).checkpoints()) == 1, "it is written")
     for each in path.parent.iterdir():
@@ -104,7 +104,7 @@ def test_a_history_that_is_taken_away_is_begun_anew(path: Path, caplog: pytest.L
 
 def test_a_folder_that_cannot_be_made_is_told_at_the_end_as_well(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.parent.write_text("a file is where the folder should be")
-    filing = Filing(path, FOREVER)
+    filing = WriterThread(path, FOREVER)
     filing.add(RUN)
     filing.close()
     first, last = warnings(caplog)

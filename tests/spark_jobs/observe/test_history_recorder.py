@@ -17,7 +17,7 @@ import pytest
 from connectors.spec import load_spec
 from eos.errors import FencedError, PrepareError, SinkUnavailableError
 from spark_jobs.batch.dead_letters import Ranges
-from spark_jobs.observe.history.filing import Filing
+from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
 from spark_jobs.observe.history.recorder import Recorder, recorded
 from spark_jobs.observe.history.retention import Retention
@@ -30,7 +30,7 @@ from tests.twophase.test_effects import Batch, MemorySink, Setting, SparkFolder
 from tests.twophase_values import INCARNATION, record
 from twophase.backlog import Limit
 from twophase.ids import Scope
-from twophase.news import Aborted, CommittedUpTo, Decided, News, SinkAway, SinkCommitted, SinkJoined
+from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import read_status
 from twophase.values import SparkState
 
@@ -84,7 +84,7 @@ class Watched:
     setting: Setting
     path: Path
     run: int = 0
-    filings: list[Filing] = field(default_factory=list)
+    filings: list[WriterThread] = field(default_factory=list)
 
     @property
     def history(self) -> History:
@@ -94,14 +94,14 @@ class Watched:
     def driver(self, **changes: Any) -> Iterator[tuple[Recorder, Checkpoints]]:
         """One run, killed at its end: nobody says that it has ended."""
         self.run += 1
-        filing = Filing(self.path, Retention(age_s=1e12))
+        filing = WriterThread(self.path, Retention(age_s=1e12))
         recorder = Recorder(filing, f"run{self.run}", {"warehouse": "two-phase"}, lambda text: text.replace("xyz", "*"))
-        driver = self.setting.driver(watcher=recorder.news, **changes)
+        driver = self.setting.driver(watcher=recorder.on_driver_event, **changes)
         if (status := read_status(driver.head)) is not None:
-            recorder.found(status)
+            recorder.on_status(status)
         driver.start()
 
-        orders: Any = SimpleNamespace(name="orders", lost=lambda _ranges: [])
+        orders: Any = SimpleNamespace(name="orders", lost_ranges=lambda _ranges: [])
         spark: Any = SparkFiles()
         try:
             yield recorder, Checkpoints(driver, spark, recorder, [orders], SimpleNamespace(lag=lambda _head: _LAG))
@@ -170,8 +170,8 @@ def test_tries_that_are_aborted_say_why_and_name_no_secret(watched: Watched) -> 
         error = PrepareError("password xyz was refused", remedy="not xyz")
         with pytest.raises(PrepareError):
             watched.complete(checkpoints, 1, error)
-        recorder.happened(failure(error, 7.0, checkpoint_id=1))
-        recorder.happened(Event(8.0, "restart", "in 1.0 s", checkpoint_id=1, delay_s=1.0))
+        recorder.on_event(failure(error, 7.0, checkpoint_id=1))
+        recorder.on_event(Event(8.0, "restart", "in 1.0 s", checkpoint_id=1, delay_s=1.0))
         watched.complete(checkpoints, 1)
     (aborted,) = watched.history.aborted()
     assert (aborted.checkpoint_id, aborted.attempt, aborted.error) == (1, 1, "PrepareError")
@@ -226,11 +226,15 @@ def test_what_was_never_written_down_head_still_knows(watched: Watched) -> None:
 
 def test_a_sink_that_is_away_is_an_event_until_it_joins(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
     error = SinkUnavailableError("sink archive at db:3306 does not answer", remedy="start it")
-    news: list[News] = [SinkAway("archive", (3, 4), error), SinkAway("archive", (3,), error), SinkJoined("archive")]
+    news: list[DriverEvent] = [
+        SinkAway("archive", (3, 4), error),
+        SinkAway("archive", (3,), error),
+        SinkJoined("archive"),
+    ]
     with watched.driver() as (_, checkpoints):
         for each in news:
-            checkpoints.listener.news(each)
-            LogListener("orders").news(each)
+            checkpoints.listener.on_driver_event(each)
+            LogListener("orders").on_driver_event(each)
     joined, again, away = watched.history.events()
     assert (joined.kind, again.kind, away.kind) == ("joined", "away", "away")
     assert away.message == (
@@ -262,7 +266,7 @@ def test_what_ends_a_run_is_told_once(tmp_path: Path, told: bool) -> None:
     def run() -> None:
         with recorded(load_spec(path, {}), "run1", lambda: "stopped") as recorder:
             if told:
-                recorder.happened(failure(error, time.time(), checkpoint_id=3))
+                recorder.on_event(failure(error, time.time(), checkpoint_id=3))
             raise error
 
     with pytest.raises(PrepareError):
@@ -278,9 +282,9 @@ def test_a_text_that_is_no_unicode_is_written_and_so_is_what_follows(tmp_path: P
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC)
     with recorded(load_spec(path, {}), "run1", lambda: "stopped") as recorder:
-        recorder.happened(failure(PrepareError("/data/m\udcfcll is not there", remedy="\ud800"), time.time()))
-        recorder.news(Aborted(Scope(INCARNATION, 1, 0, 1), PrepareError("\udc80")))
-        recorder.state("running")
+        recorder.on_event(failure(PrepareError("/data/m\udcfcll is not there", remedy="\ud800"), time.time()))
+        recorder.on_driver_event(Aborted(Scope(INCARNATION, 1, 0, 1), PrepareError("\udc80")))
+        recorder.on_state("running")
     history = History.at(tmp_path / "state")
     assert [each.message for each in history.events()] == ["running", "/data/m\\udcfcll is not there"]
     assert [each.reason for each in history.aborted()] == ["\\udc80"]
@@ -290,7 +294,7 @@ def test_a_run_that_ends_well(tmp_path: Path) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC)
     with recorded(load_spec(path, {}), "run1", lambda: "caught up") as recorder:
-        recorder.state("running")
+        recorder.on_state("running")
     history = History.at(tmp_path / "state")
     assert [(each.kind, each.message, each.run_id) for each in history.events()] == [("state", "running", "run1")]
     assert [each.ended for each in history.runs()] == ["caught up"]
@@ -300,7 +304,7 @@ def test_it_costs_a_checkpoint_next_to_nothing(tmp_path: Path) -> None:
     """Time on the processor, so that other processes do not count. Measured: 0.2 ms in the thread that runs
     checkpoints, 0.6 ms in its own."""
     checkpoints = 300
-    filing = Filing(tmp_path / "history.sqlite", Retention(age_s=1e12))
+    filing = WriterThread(tmp_path / "history.sqlite", Retention(age_s=1e12))
     recorder = Recorder(filing, "run1", {"warehouse": "two-phase"}, str)
     before_s, told_s = time.process_time(), 0.0
     for number in range(checkpoints):
@@ -308,11 +312,11 @@ def test_it_costs_a_checkpoint_next_to_nothing(tmp_path: Path) -> None:
         durations_s = {"PutRecord": 0.1, "Swap decide": 0.1, "Swap committed": 0.1}
         report = CheckpointReport(made, 0, 1, False, 0.2, durations_s, _LAG, 5.0, acknowledgements_of(made))
         began_s = time.thread_time()
-        recorder.news(Decided(made))
-        recorder.news(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
-        recorder.news(CommittedUpTo(INCARNATION, number))
-        recorder.checkpoint(report)
-        recorder.planned(number, 0.02)
+        recorder.on_driver_event(Decided(made))
+        recorder.on_driver_event(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
+        recorder.on_driver_event(CommittedUpTo(INCARNATION, number))
+        recorder.on_checkpoint(report)
+        recorder.on_planned(number, 0.02)
         told_s += time.thread_time() - began_s
         time.sleep(0.001)  # so that none is written together with another
     filing.close()

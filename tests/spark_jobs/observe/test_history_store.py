@@ -15,7 +15,7 @@ import pytest
 
 from eos.errors import HistoryError
 from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
-from spark_jobs.observe.history.model import AbortedTry, Event, Phases, Totals
+from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, Totals
 from spark_jobs.observe.history.retention import Retention
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
@@ -135,7 +135,7 @@ def test_sinks_that_commit_later(path: Path) -> None:
 def test_what_happened(path: Path) -> None:
     failure = Event(AT, "failure", "no space", "PrepareError", "free some", 3, run_id="run1")
     restart = Event(AT + 1, "restart", "in 1.0 s", checkpoint_id=3, delay_s=1.0, facts={"tries": 2})
-    aborted = AbortedTry(INCARNATION, 3, 1, 1, AT, "PrepareError", "no space")
+    aborted = AbortedAttempt(INCARNATION, 3, 1, 1, AT, "PrepareError", "no space")
     write(path, RUN, failure, restart, aborted, aborted, RunEnded("run1", AT + 2, "failed"), Replayed(INCARNATION, 3))
     history = History(path)
     newest, oldest = history.events()

@@ -27,8 +27,8 @@ def _report(number: int, waiting: int) -> CheckpointReport:
 def test_the_log_line_says_decided_while_sinks_are_behind(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "eos.checkpoint")
     listener = LogListener("orders")
-    listener.checkpoint(_report(4, 0))
-    listener.checkpoint(_report(5, 2))
+    listener.on_checkpoint(_report(4, 0))
+    listener.on_checkpoint(_report(5, 2))
     first, second = caplog.messages
     assert "checkpoint=4 state=committed epoch=1" in first
     assert " lag=7 " in first
@@ -39,7 +39,7 @@ def test_the_log_line_names_those_of_many_splits_that_have_the_most(caplog: pyte
     caplog.set_level(logging.INFO, "eos.checkpoint")
     ranges = tuple(OffsetRange(f"orders/{number}", 100, 100 + number) for number in range(10_000))
     many = replace(record(4), ranges={"orders": ranges})
-    LogListener("orders").checkpoint(replace(_report(4, 0), record=many))
+    LogListener("orders").on_checkpoint(replace(_report(4, 0), record=many))
     (line,) = caplog.messages
     shown = ",".join(f"orders/{number}[100,{100 + number})" for number in range(9_992, 10_000))
     assert line.endswith(f" offsets={shown},and 9992 more")
@@ -58,9 +58,9 @@ def test_the_live_line_and_the_closing_one(left: int, closing: str) -> None:
     console = Console(file=file, width=200)
     listener = ConsoleListener("orders", console)
     with shown([listener], console):
-        listener.behind(0)
-        listener.checkpoint(_report(0, 2))
-        listener.behind(left)
+        listener.on_backlog(0)
+        listener.on_checkpoint(_report(0, 2))
+        listener.on_backlog(left)
     line, last = file.getvalue().splitlines()
     assert "checkpoint 0  " in line
     assert "  2 decided ones wait for sinks  " in line

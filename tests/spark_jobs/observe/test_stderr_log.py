@@ -39,15 +39,15 @@ def test_a_process_that_writes_on_begins_anew(tmp_path: Path, monkeypatch: pytes
 
     before = log.path.with_name("spark.stderr.log.1")
     write("a" * 99)
-    log.state("running")
+    log.on_state("running")
     assert not before.exists()
     write("b" * 99)
-    log.state("running")
+    log.on_state("running")
     assert (before.read_text(), log.path.read_text()) == ("b" * 99 + "\n", "")
     write("c" * 49)
     assert log.path.read_text() == "c" * 49 + "\n"
     write("d" * 199)
-    log.state("stopping")
+    log.on_state("stopping")
     assert (before.read_text(), log.path.stat().st_size) == ("d" * 99 + "\n", 0)
     writer.stdin.close()
     assert writer.wait(10) == 0
@@ -55,7 +55,7 @@ def test_a_process_that_writes_on_begins_anew(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_run_without_the_file_makes_none(tmp_path: Path) -> None:
-    StderrLog(tmp_path).state("running")
+    StderrLog(tmp_path).on_state("running")
     assert not list(tmp_path.iterdir())
 
 
@@ -74,6 +74,6 @@ def test_a_file_that_cannot_be_emptied_stops_nothing(
     log = StderrLog(tmp_path)
     log.path.write_text("words")
     log.path.with_name("spark.stderr.log.1").mkdir()
-    log.state("running")
+    log.on_state("running")
     assert "cannot be emptied: Is a directory" in caplog.text
     assert log.path.read_text() == "words"

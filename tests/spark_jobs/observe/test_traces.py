@@ -72,16 +72,16 @@ def values(span: Span) -> dict[str, Any]:
 def test_each_checkpoint_is_a_span_with_its_phases_below_it(spec: Spec, collector: Collector) -> None:
     with traced(spec, RUN) as (traces,):
         for number in range(5):
-            traces.news(Decided(record(number)))
+            traces.on_driver_event(Decided(record(number)))
             for sink in ("warehouse", "archive"):
-                traces.news(SinkCommitted(INCARNATION, number, sink, 0.2))
-            traces.checkpoint(report(number))
+                traces.on_driver_event(SinkCommitted(INCARNATION, number, sink, 0.2))
+            traces.on_checkpoint(report(number))
             if number != 2:  # of which Spark never says what its plan took
-                traces.planned(number, 0.5)
+                traces.on_planned(number, 0.5)
             if number % 2:  # sinks are behind by one
-                traces.news(CommittedUpTo(INCARNATION, number))
-        traces.checkpoint(report(1, replayed=True))
-        traces.news(CommittedUpTo(INCARNATION, 4))
+                traces.on_driver_event(CommittedUpTo(INCARNATION, number))
+        traces.on_checkpoint(report(1, replayed=True))
+        traces.on_driver_event(CommittedUpTo(INCARNATION, 4))
     checkpoints = [span for span in collector.spans if span.name == "checkpoint"]
     assert [values(span)["eos.checkpoint.id"] for span in checkpoints] == [0, 1, 2, 3, 4]
     assert {(values(span)["eos.records"], values(span)["eos.rows"]) for span in checkpoints} == {(100, 161)}
@@ -107,9 +107,9 @@ def test_a_collector_that_is_away_costs_nothing_but_spans(spec: Spec, monkeypatc
     monkeypatch.setenv(ENDPOINTS[0], "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     with traced(spec, RUN) as (traces,):
-        traces.news(Decided(record(0)))
-        traces.checkpoint(report(0))
-        traces.news(CommittedUpTo(INCARNATION, 0))
+        traces.on_driver_event(Decided(record(0)))
+        traces.on_checkpoint(report(0))
+        traces.on_driver_event(CommittedUpTo(INCARNATION, 0))
 
 
 def test_nothing_is_sent_unless_somebody_says_where(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,10 +125,10 @@ class _Told(Listener):
     states: list[str] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
 
-    def state(self, text: str) -> None:
+    def on_state(self, text: str) -> None:
         self.states.append(text)
 
-    def withheld(self, splits: Sequence[WithheldSplit]) -> None:
+    def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.records.append(sum(each.records or 0 for each in splits))
 
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from eos.errors import ConnectorError, IdentityError, SavepointError
 from spark_jobs.observe.run_lock import present
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, _check, _goes_on, begin
-from spark_jobs.operations.repeated_records import Repeated, SplitAgain
+from spark_jobs.operations.repeated_records import Repeated, RepeatedSplit
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import Changes
 from spark_jobs.savepoints.take import take
@@ -37,7 +37,7 @@ def plain(savepoint: Path) -> Beginning:
     return Beginning(manifests.read(savepoint), Changes((), ()), Repeated(), False, {}, forks=False)
 
 
-AGAIN = Repeated((SplitAgain("s", "t/0", 600, 700),))
+AGAIN = Repeated((RepeatedSplit("s", "t/0", 600, 700),))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
-from twophase.in_doubt import Doubt, doubt_of
+from twophase.in_doubt import InDoubtTransaction, in_doubt_transaction
 from twophase.participants import Prepared
 from twophase.requests import Answer
 
@@ -44,14 +44,14 @@ class Sinks:
     def __init__(self) -> None:
         self.asked, self.are_away = 0, False
 
-    def __call__(self, spec: Spec) -> list[Doubt]:
+    def __call__(self, spec: Spec) -> list[InDoubtTransaction]:
         self.asked += 1
         if self.are_away:
             message = "the server is away"
             raise SinkUnavailableError(message, remedy="start it")
         transaction = TransactionId(Scope(INCARNATION, 4, CHECKPOINTS), sink_key("warehouse"), 0, 7)
         head = HeadValue("orders", INCARNATION, 4, ("n",), completed=CHECKPOINTS - 1)
-        return [doubt_of(head, {}, "warehouse", Prepared(transaction, "x"))]
+        return [in_doubt_transaction(head, {}, "warehouse", Prepared(transaction, "x"))]
 
 
 @pytest.fixture(scope="module")
@@ -276,7 +276,7 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
     live = Live()
     with opened([spec], OPTIONS, sinks, lives=[live]) as page:  # Spark starts, and nobody holds the location yet
         assert Client(page.url).api("orders")["state"] == "starting"
-    live.state(text)
+    live.on_state(text)
     with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
         client = Client(page.url)
         found = client.api("orders")
@@ -291,12 +291,12 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
 def test_one_that_has_ended_beside_others_that_go_on_does_not_run(tmp_path: Path, sinks: Sinks, ended: Ending) -> None:
     live, spec, metrics = Live(), spec_of(tmp_path), Metrics()
     for each in (live, figures := metrics.listener(spec, run_id=RUN, version="0")):
-        each.state("running")
+        each.on_state("running")
     with opened([spec], OPTIONS, sinks, lives=[live], metrics=metrics.exposed) as page:
         client = Client(page.url)
         assert client.get("/readyz").status == 200
         for each in (live, figures):
-            each.state(ended)
+            each.on_state(ended)
         assert (client.api("orders")["state"], client.get("/readyz").status) == (ended, 503)
         assert client.get("/healthz").status == 200, "the others need this process"
         assert 'eos_up{pipeline="orders"} 0.0' in client.get("/metrics").body.decode()

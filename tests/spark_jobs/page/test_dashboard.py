@@ -30,10 +30,10 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The metrics of a run that has polled, and has completed a checkpoint."""
     metrics = Metrics(per_split=True)
     told = metrics.listener(spec_of(tmp_path_factory.mktemp("spec")), run_id=RUN, version="9")
-    told.news(Decided(record(0)))
-    told.news(CommittedUpTo(INCARNATION, 0))
-    told.checkpoint(report(0))
-    told.polled([Poll("orders", 0.0, "", {})])
+    told.on_driver_event(Decided(record(0)))
+    told.on_driver_event(CommittedUpTo(INCARNATION, 0))
+    told.on_checkpoint(report(0))
+    told.on_polls([Poll("orders", 0.0, "", {})])
     families = text_string_to_metric_families(metrics.exposed()[0].decode())
     names = {sample.name for family in families for sample in family.samples}
     return {_PARTS.sub("", name) for name in names if not name.endswith("_created")}

@@ -98,15 +98,15 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
 
 
 def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: PipelineMetrics) -> None:
-    told.state("running")
+    told.on_state("running")
     for number in range(3):
-        told.news(Decided(record(number)))
+        told.on_driver_event(Decided(record(number)))
         for sink in ("warehouse", "archive", "dead_letter"):
-            told.news(SinkCommitted(INCARNATION, number, sink, 0.2))
-        told.news(CommittedUpTo(INCARNATION, number))
-        told.checkpoint(report(number))
-        told.planned(number, 0.03)
-    told.checkpoint(report(2, replayed=True))
+            told.on_driver_event(SinkCommitted(INCARNATION, number, sink, 0.2))
+        told.on_driver_event(CommittedUpTo(INCARNATION, number))
+        told.on_checkpoint(report(number))
+        told.on_planned(number, 0.03)
+    told.on_checkpoint(report(2, replayed=True))
     found = figures(metrics)
     assert found["eos_up"] == 1
     assert found["eos_checkpoints_completed_total"] == 3
@@ -128,7 +128,7 @@ def test_without_being_asked_no_figure_grows_with_the_number_of_splits(spec: Spe
     metrics = Metrics()
     told = metrics.listener(spec, run_id=RUN, version="9")
     splits = tuple(SplitLag(0.0, "orders", f"orders/{number}", 1_000 + number, 0) for number in range(1_000))
-    told.checkpoint(replace(report(0), splits=splits))
+    told.on_checkpoint(replace(report(0), splits=splits))
     found = figures(metrics)
     assert (found["eos_lag_records{orders}"], found["eos_lag_records_max{orders}"]) == (1_499_500, 1_999)
     assert not [name for name in found if "orders/" in name]
@@ -136,20 +136,20 @@ def test_without_being_asked_no_figure_grows_with_the_number_of_splits(spec: Spe
 
 def test_a_sink_that_is_behind(metrics: Metrics, told: PipelineMetrics) -> None:
     for number in range(4):
-        told.news(Decided(record(number)))
-        told.checkpoint(report(number))
-        told.news(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
+        told.on_driver_event(Decided(record(number)))
+        told.on_checkpoint(report(number))
+        told.on_driver_event(SinkCommitted(INCARNATION, number, "warehouse", 0.1))
     found = figures(metrics)
     assert found["eos_checkpoints_completed_total"] == 4
     assert found["eos_checkpoint_duration_seconds_count"] == 0
     assert found["eos_sink_backlog_checkpoints{archive}"] == 4
     assert found["eos_sink_backlog_checkpoints{warehouse}"] == 0
-    told.news(SinkCommitted(INCARNATION, 0, "archive", 3.0))
-    told.news(CommittedUpTo(INCARNATION, 1))
+    told.on_driver_event(SinkCommitted(INCARNATION, 0, "archive", 3.0))
+    told.on_driver_event(CommittedUpTo(INCARNATION, 1))
     found = figures(metrics)
     assert found["eos_sink_backlog_checkpoints{archive}"] == 2
     assert found["eos_checkpoint_duration_seconds_count"] == 2
-    told.news(CommittedUpTo(INCARNATION, 3))
+    told.on_driver_event(CommittedUpTo(INCARNATION, 3))
     found = figures(metrics)
     assert found["eos_sink_backlog_checkpoints{archive}"] == 0
     assert found["eos_checkpoint_duration_seconds_count"] == found["eos_checkpoint_phase_seconds_count{wait}"] == 4
@@ -157,32 +157,32 @@ def test_a_sink_that_is_behind(metrics: Metrics, told: PipelineMetrics) -> None:
 
 def test_a_sink_that_was_away_at_the_start(metrics: Metrics, told: PipelineMetrics) -> None:
     assert figures(metrics)["eos_sink_away{archive}"] == 0
-    told.news(SinkAway("archive", (3, 4), SinkUnavailableError("no route to its host")))
+    told.on_driver_event(SinkAway("archive", (3, 4), SinkUnavailableError("no route to its host")))
     found = figures(metrics)
     assert (found["eos_sink_away{archive}"], found["eos_sink_away{warehouse}"]) == (1, 0)
-    told.news(SinkJoined("archive"))
+    told.on_driver_event(SinkJoined("archive"))
     assert figures(metrics)["eos_sink_away{archive}"] == 0
-    told.news(SinkAway("archive", (), SinkUnavailableError("no route to its host")))
-    told.found(Status(HeadValue("orders", INCARNATION, 3, ("n",)), ()))
+    told.on_driver_event(SinkAway("archive", (), SinkUnavailableError("no route to its host")))
+    told.on_status(Status(HeadValue("orders", INCARNATION, 3, ("n",)), ()))
     assert figures(metrics)["eos_sink_away{archive}"] == 0, "the start that follows says which is away"
 
 
 def test_what_a_driver_before_left_waits_and_counts_nothing(metrics: Metrics, told: PipelineMetrics) -> None:
     head = HeadValue("orders", INCARNATION, 2, ("n",), completed=9, committed=7)
-    told.found(Status(head, (record(9), record(8), record(7))))
+    told.on_status(Status(head, (record(9), record(8), record(7))))
     found = figures(metrics)
     assert found["eos_sink_backlog_checkpoints{archive}"] == 2
     assert (found["eos_checkpoint_last_completed_id"], found["eos_checkpoints_completed_total"]) == (9, 0)
-    told.news(CommittedUpTo(INCARNATION, 9))
+    told.on_driver_event(CommittedUpTo(INCARNATION, 9))
     assert figures(metrics)["eos_sink_backlog_checkpoints{archive}"] == 0
 
 
 def test_failures(metrics: Metrics, told: PipelineMetrics) -> None:
-    told.state("running")
-    told.news(Aborted(Scope(INCARNATION, 1, 0), PrepareError("the server is away")))
-    told.happened(Event(1000.0, "failure", "the server is away"))
-    told.happened(Event(1000.0, "restart", "restarting in 1.0 s", delay_s=1.0))
-    told.state("restarting in 1.0 s")
+    told.on_state("running")
+    told.on_driver_event(Aborted(Scope(INCARNATION, 1, 0), PrepareError("the server is away")))
+    told.on_event(Event(1000.0, "failure", "the server is away"))
+    told.on_event(Event(1000.0, "restart", "restarting in 1.0 s", delay_s=1.0))
+    told.on_state("restarting in 1.0 s")
     found = figures(metrics)
     assert [found[name] for name in ("eos_checkpoints_failed_total", "eos_restarts_total", "eos_up")] == [1, 1, 0]
 
@@ -190,13 +190,15 @@ def test_failures(metrics: Metrics, told: PipelineMetrics) -> None:
 def test_records_that_cannot_be_read_yet(
     metrics: Metrics, told: PipelineMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told.state("waiting for an open transaction")
-    told.withheld([WithheldSplit("orders", f"orders/{n}", 10, 110 + n, 900.0 + n, 990.0, "a test") for n in range(2)])
+    told.on_state("waiting for an open transaction")
+    told.on_withheld(
+        [WithheldSplit("orders", f"orders/{n}", 10, 110 + n, 900.0 + n, 990.0, "a test") for n in range(2)]
+    )
     monkeypatch.setattr("spark_jobs.page.metrics.time.time", lambda: 1000.0)
     found = figures(metrics)
     assert found["eos_up"] == 1
     assert (found["eos_withheld_records{orders}"], found["eos_withheld_seconds{orders}"]) == (201, 100)
-    told.withheld([])
+    told.on_withheld([])
     found = figures(metrics)
     assert (found["eos_withheld_records{orders}"], found["eos_withheld_seconds{orders}"]) == (0, 0)
 
@@ -206,21 +208,21 @@ def test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not(
 ) -> None:
     begun = figures(metrics)["eos_progress_timestamp_seconds"]
     assert begun == pytest.approx(time.time(), abs=60)
-    told.polled([Poll("orders", begun + 10, "", {})])
+    told.on_polls([Poll("orders", begun + 10, "", {})])
     found = figures(metrics)
     assert (found["eos_source_polled_timestamp_seconds{orders}"], found["eos_source_unread_records{orders}"]) == (
         begun + 10,
         0,
     )
     assert found["eos_progress_timestamp_seconds"] == begun + 10
-    told.polled([Poll("orders", begun + 20, "", {}, unread=7)])
+    told.on_polls([Poll("orders", begun + 20, "", {}, unread=7)])
     found = figures(metrics)
     assert (found["eos_source_polled_timestamp_seconds{orders}"], found["eos_source_unread_records{orders}"]) == (
         begun + 20,
         7,
     )
     assert found["eos_progress_timestamp_seconds"] == begun + 10
-    told.news(Decided(replace(record(0), decided_at=begun + 30)))
+    told.on_driver_event(Decided(replace(record(0), decided_at=begun + 30)))
     assert figures(metrics)["eos_progress_timestamp_seconds"] == begun + 30
     assert figures(metrics)["eos_checkpoint_interval_seconds"] == 2
 
@@ -228,16 +230,16 @@ def test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not(
 def test_told_by_several_threads_while_it_is_scraped(metrics: Metrics, told: PipelineMetrics) -> None:
     def tell(own: int) -> None:
         for number in range(own, 400, 4):
-            told.news(Decided(record(number)))
-            told.news(SinkCommitted(INCARNATION, number, "archive", 0.1))
-            told.checkpoint(report(number))
+            told.on_driver_event(Decided(record(number)))
+            told.on_driver_event(SinkCommitted(INCARNATION, number, "archive", 0.1))
+            told.on_checkpoint(report(number))
 
     threads = [Thread(target=tell, args=(own,)) for own in range(4)]
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
         figures(metrics)
-    told.news(CommittedUpTo(INCARNATION, 399))
+    told.on_driver_event(CommittedUpTo(INCARNATION, 399))
     found = figures(metrics)
     assert found["eos_checkpoints_completed_total"] == found["eos_checkpoint_duration_seconds_count"] == 400
     assert found["eos_records_total{orders}"] == 40_000
@@ -247,7 +249,7 @@ def test_no_name_becomes_a_line_or_a_label_of_its_own(metrics: Metrics, tmp_path
     pipeline, sink, split = 'o"} 1 \\', 's",x="y\\"', 't"} 1\nforged_total 7\n# HELP \\n/0'
     hostile = spec_of(tmp_path, Names(pipeline, sink))
     told = metrics.listener(hostile, run_id=RUN, version="9")
-    told.checkpoint(replace(report(0), splits=(SplitLag(1001.0, "orders", split, 507, 500),)))
+    told.on_checkpoint(replace(report(0), splits=(SplitLag(1001.0, "orders", split, 507, 500),)))
     families = list(text_string_to_metric_families(metrics.exposed()[0].decode()))
     samples = [sample for family in families for sample in family.samples]
     assert all(sample.name.startswith("eos_") for sample in samples)

@@ -25,17 +25,17 @@ from spark_jobs.page.auth import MAX_BODY_BYTES
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token, opened
-from spark_jobs.page.pipeline_view import Watched
+from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.server import AT_A_TIME, MOST, PageError
 from tests.page_history import RUN, SECRET, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client, client_of
-from twophase.in_doubt import Doubt
+from twophase.in_doubt import InDoubtTransaction
 
 READ_TOKEN = "a-token-that-reads-only"
 STOP = "/api/v1/pipelines/orders/stop"
 
 
-def no_sinks(_spec: Spec) -> list[Doubt]:
+def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
     return []
 
 
@@ -276,7 +276,7 @@ def test_who_holds_connections_keeps_nobody_out_and_takes_no_files_from_the_driv
 def test_a_head_that_is_away_holds_up_no_probe(client: Client, spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody who looks waits for it, in all the threads that there are."""
     away = threading.Event()
-    monkeypatch.setattr(Watched, "head", lambda _watched: away.wait(60) and None)
+    monkeypatch.setattr(PipelineView, "head", lambda _watched: away.wait(60) and None)
     asking = [threading.Thread(target=client.get, args=("/api/v1/pipelines/orders",)) for _ in range(45)]
     for each in asking:
         each.start()
@@ -314,13 +314,13 @@ def test_no_secret_is_in_any_answer(tmp_path: Path) -> None:
         channel.ask("stop", {}, asked_by=f"somebody with {SECRET}", patience_s=60)
         (request,) = channel.pending()
 
-    def held(_spec: Spec) -> list[Doubt]:
+    def held(_spec: Spec) -> list[InDoubtTransaction]:
         raise PageError(f"postgresql+psycopg://eos:{SECRET}@db/shop does not answer", remedy=f"try {SECRET}")
 
     live, metrics = Live(), Metrics()
     listener = metrics.listener(spec, run_id=SECRET, version="0")
     for each in (live, listener):
-        each.state(f"restarting, since {SECRET} is wrong")
+        each.on_state(f"restarting, since {SECRET} is wrong")
     with (
         present(spec, RUN),
         opened([spec], PageOptions(port=0, token=TOKEN), held, lives=[live], metrics=metrics.exposed) as page,

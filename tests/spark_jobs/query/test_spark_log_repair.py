@@ -42,7 +42,7 @@ class _Heard(Listener):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self.events.append(event)
 
 
@@ -203,7 +203,7 @@ def test_who_waits_in_vain_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch
     other = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(IdentityError, match="another driver deletes what a power cut has left in"):
+        with pytest.raises(IdentityError, match="another driver deletes the files that a power cut has truncated in"):
             _mended(folder)
     finally:
         os.close(other)

@@ -11,7 +11,7 @@ import pytest
 from connectors.api.contracts import Horizon
 from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport
-from spark_jobs.run.checkpoint_requests import OnDemand
+from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from tests.twophase_values import record
 from twophase.head_value import HeadValue
 from twophase.requests import Answer, Request
@@ -32,8 +32,8 @@ class _Run:
     name: str = "s"
 
     def __post_init__(self) -> None:
-        self.on_demand = OnDemand([cast(Any, self)], lambda _, answer: self.answers.append(answer))
-        self.on_demand.follow(lambda: self.head, self.begin)
+        self.requests = CheckpointRequests([cast(Any, self)], lambda _, answer: self.answers.append(answer))
+        self.requests.follow(lambda: self.head, self.begin)
 
     def horizon(self, known: StartingPoint) -> Horizon:
         if self.away:
@@ -45,15 +45,15 @@ class _Run:
 
     def ask(self, patience_s: float = 60.0) -> Answer | None:
         now = time.time()
-        return self.on_demand.ask(Request("1", "checkpoint", {}, now, now + patience_s, "somebody"))
+        return self.requests.ask(Request("1", "checkpoint", {}, now, now + patience_s, "somebody"))
 
     def complete(self, number: int, upto: int, *, committed: bool = True) -> None:
         """Spark's thread, and then the one that waits looks."""
         position = {"s": {"t/0": upto}}
         self.head = replace(self.head, completed=number, positions=position)
         self.head = replace(self.head, committed=number) if committed else self.head
-        self.on_demand.checkpoint(CheckpointReport(record(number), 0, 1, False, 0.1, {}, None))
-        self.on_demand.look()
+        self.requests.on_checkpoint(CheckpointReport(record(number), 0, 1, False, 0.1, {}, None))
+        self.requests.look()
 
     def numbers(self) -> list[object]:
         return [each.facts["checkpoint_id"] for each in self.answers]
@@ -63,12 +63,12 @@ def test_it_is_begun_at_once_and_answered_when_it_is_committed_everywhere() -> N
     run = _Run()
     assert run.ask() is None
     assert run.begun == 1
-    run.on_demand.look()
+    run.requests.look()
     run.complete(0, 10, committed=False)
     assert run.answers == []
     run.head = replace(run.head, committed=0)
-    run.on_demand.look()
-    run.on_demand.look()
+    run.requests.look()
+    run.requests.look()
     assert run.numbers() == [0]
     assert run.answers[0].ok
 
@@ -87,15 +87,15 @@ def test_nothing_to_read_is_said_at_once_or_when_the_rest_is_committed() -> None
     run = _Run()
     run.complete(0, 10)
     run.ask()
-    run.on_demand.look()
+    run.requests.look()
     assert run.numbers() == [None]
     run.end = 20
     run.complete(1, 20, committed=False)
     run.ask()
-    run.on_demand.look()
+    run.requests.look()
     assert run.numbers() == [None], "a sink is behind"
     run.head = replace(run.head, committed=1)
-    run.on_demand.look()
+    run.requests.look()
     assert run.numbers() == [None, None]
     assert run.begun == 0
 
@@ -110,23 +110,23 @@ def test_a_checkpoint_that_ends_while_the_source_is_asked_is_heard_of() -> None:
 
     run.horizon = slow  # type: ignore[method-assign]
     run.ask()
-    run.on_demand.look()
+    run.requests.look()
     assert run.numbers() == [0]
 
 
 def test_a_request_outlives_a_restart_and_ends_with_the_run() -> None:
     run = _Run()
     run.ask()
-    run.on_demand.follow(None)
-    run.on_demand.look()
+    run.requests.follow(None)
+    run.requests.look()
     answer = run.ask()
     assert answer is not None
     assert not answer.ok
-    run.on_demand.follow(lambda: run.head, run.begin)
+    run.requests.follow(lambda: run.head, run.begin)
     assert run.begun == 2
-    run.on_demand.give_up("the run has ended")
+    run.requests.give_up("the run has ended")
     assert [each.ok for each in run.answers] == [False]
-    run.on_demand.look()
+    run.requests.look()
     assert len(run.answers) == 1
 
 
@@ -136,7 +136,7 @@ def test_a_source_that_does_not_answer_before_the_request_is_out_of_date_is_told
     run = _Run()
 
     def late(_known: StartingPoint) -> Horizon:
-        run.on_demand.look()
+        run.requests.look()
         raise SourceError("no answer")
 
     monkeypatch.setattr(run, "horizon", late)

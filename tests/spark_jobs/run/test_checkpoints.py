@@ -30,7 +30,7 @@ class _Orders:
     def __init__(self) -> None:
         self.asked: list[OffsetRange] = []
 
-    def lost(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+    def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         self.asked += ranges
         return [OffsetRange("orders/0", 0, 3)]
 

@@ -18,7 +18,7 @@ from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
 from twophase.driver import Driver
 
-_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost=lambda _ranges: [])
+_ORDERS: Final[Any] = SimpleNamespace(name="orders", lost_ranges=lambda _ranges: [])
 
 
 class _Pipeline:

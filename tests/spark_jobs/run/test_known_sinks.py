@@ -75,11 +75,11 @@ MAKERS: Final[dict[str, Callable[[Path], Sink]]] = {"mysql": mysql_sink, "postgr
 @pytest.mark.parametrize("kind", MAKERS)
 def test_a_sink_is_opened_by_what_was_learned_and_writes_what_it_would_have_written(kind: str, tmp_path: Path) -> None:
     learned = MAKERS[kind](tmp_path)
-    known = learned.known
+    known = learned.cached_target
     assert known is not None
     assert "secret" not in known
-    opened = MAKERS[kind](tmp_path).open_as(_ROWS, known)
-    assert (list(opened.columns), opened.known) == (["id", "word"], known)
+    opened = MAKERS[kind](tmp_path).open_cached(_ROWS, known)
+    assert (list(opened.columns), opened.cached_target) == (["id", "word"], known)
     writer = opened.writer(TransactionId(Scope(INCARNATION, 1, 0), sink_key("warehouse"), 0, 1))
     writer.write(pa.record_batch([[1, 2], ["a", "b"]], schema=_ROWS))
     assert writer.prepare().rows == 2
@@ -88,24 +88,24 @@ def test_a_sink_is_opened_by_what_was_learned_and_writes_what_it_would_have_writ
 @pytest.mark.parametrize("kind", MAKERS)
 def test_what_was_learned_of_another_target_does_not_do(kind: str, tmp_path: Path) -> None:
     sink = MAKERS[kind](tmp_path)
-    known = sink.known
+    known = sink.cached_target
     assert known is not None
     for other in (known.replace("orders", "others"), known.replace(_NOWHERE, "127.0.0.1:8"), "{}", "", "[]", "7"):
         with pytest.raises(SinkUnavailableError, match="cannot go on without it"):
-            sink.open_as(_ROWS, other)
+            sink.open_cached(_ROWS, other)
 
 
 @pytest.mark.parametrize("kind", ["mysql", "postgres"])
 def test_rows_that_the_table_did_not_take_wait_for_it(kind: str, tmp_path: Path) -> None:
     sink = MAKERS[kind](tmp_path)
-    assert sink.known is not None
+    assert sink.cached_target is not None
     with pytest.raises(SinkUnavailableError, match="'more' is missing in the table"):
-        sink.open_as(_ROWS.append(pa.field("more", pa.int64())), sink.known)
+        sink.open_cached(_ROWS.append(pa.field("more", pa.int64())), sink.cached_target)
 
 
 def test_topics_that_rows_name_are_asked_for_in_tasks(tmp_path: Path) -> None:
     sink = KafkaSink("warehouse", _NOWHERE, Layout(topic=None, topic_column="word"), LogPlace(tmp_path))
-    assert replace(sink, topics=Topics(sink.connection, None, sink.markers)).known is None
+    assert replace(sink, topics=Topics(sink.connection, None, sink.markers)).cached_target is None
 
 
 # --- documents
@@ -116,9 +116,9 @@ def test_the_golden_document_is_read_and_written_to_the_letter() -> None:
     assert (known.epoch, known.slots) == (7, frozenset({1, 4}))
     assert known.encoded() == _GOLDEN.read_bytes()
     assert known.known is not None
-    assert MySqlSink("warehouse", f"mysql+pymysql://eos:x@{_NOWHERE}/shop", "orders", log=LogPlace(Path("/x"))).open_as(
-        _ROWS, known.known
-    ).columns == ("id", "word")
+    assert MySqlSink(
+        "warehouse", f"mysql+pymysql://eos:x@{_NOWHERE}/shop", "orders", log=LogPlace(Path("/x"))
+    ).open_cached(_ROWS, known.known).columns == ("id", "word")
 
 
 @pytest.mark.parametrize(
@@ -210,11 +210,11 @@ class _Answering:
         return self.sink.name
 
     def open(self, schema: pa.Schema) -> Sink:
-        assert self.sink.known is not None
-        return self.sink.open_as(schema, self.sink.known)
+        assert self.sink.cached_target is not None
+        return self.sink.open_cached(schema, self.sink.cached_target)
 
-    def open_as(self, schema: pa.Schema, known: str) -> Sink:
-        return self.sink.open_as(schema, known)
+    def open_cached(self, schema: pa.Schema, known: str) -> Sink:
+        return self.sink.open_cached(schema, known)
 
 
 @pytest.fixture
@@ -292,6 +292,6 @@ def test_the_doctor_says_whether_a_start_could_go_on_without_a_sink(tmp_path: Pa
 
 def test_a_file_of_sqlite_is_needed_at_each_start(tmp_path: Path) -> None:
     sink = SqliteSink("warehouse", tmp_path / "sink.db", "orders", LogPlace(tmp_path))
-    assert sink.known is None
+    assert sink.cached_target is None
     with pytest.raises(SinkUnavailableError, match="is needed"):
-        sink.open_as(_ROWS, "")
+        sink.open_cached(_ROWS, "")

@@ -17,7 +17,7 @@ from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.control import StopControl, StopRequestedError
-from spark_jobs.run.query_run import Epoch
+from spark_jobs.run.query_run import QueryRun
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
 
@@ -56,7 +56,7 @@ class _OnDemand:
         pass
 
 
-class _Started(Epoch):
+class _Started(QueryRun):
     def _start(self, *, until_caught_up: bool) -> Any:
         return _Query()
 
@@ -141,14 +141,14 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     assert query.done_when_stopped is is_done
 
 
-def _on_batch(epoch: Epoch, complete: Callable[[object], object]) -> None:
+def _on_batch(epoch: QueryRun, complete: Callable[[object], object]) -> None:
     context = SimpleNamespace(getLocalProperty=str)
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=context))
     epoch._checkpoints = cast(Any, SimpleNamespace(complete=complete))
     epoch._on_batch(cast(Any, frame), 7)
 
 
-def _epoch(log: Any = None, plan: Any = None) -> Epoch:
+def _epoch(log: Any = None, plan: Any = None) -> QueryRun:
     """Under whose driver checkpoint 7 is the newest that is decided."""
     spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))

@@ -19,7 +19,7 @@ from eos.errors import HeadError, SinkUnavailableError
 from spark_jobs.cli import run_command_line
 from spark_jobs.observe.history.model import Event, answered
 from spark_jobs.observe.run_lock import folder_of, present, running
-from spark_jobs.run.requests import Steering
+from spark_jobs.run.requests import RequestLoop
 from twophase.requests import Answer, Channel, Request
 
 _SPEC = """
@@ -83,8 +83,8 @@ def test_what_nobody_waits_for_is_not_done(channel: Channel) -> None:
 def test_a_request_of_another_version_is_refused_and_others_are_heard(channel: Channel) -> None:
     ours = _ask(channel)
     theirs = Request("1700000000000-00000000", "stop", {}, 0.0, time.time() + 60, "")
-    channel.shelf.put(f"{theirs.id}.request.json", json.dumps({"format": 2, "wish": "stop"}).encode())
-    channel.shelf.put("README.txt", b"what somebody has left here")
+    channel.blobs.put(f"{theirs.id}.request.json", json.dumps({"format": 2, "wish": "stop"}).encode())
+    channel.blobs.put("README.txt", b"what somebody has left here")
     assert channel.pending() == (ours,)
     answer = channel.answer_of(theirs)
     assert answer is not None
@@ -96,7 +96,7 @@ def test_a_request_of_another_version_is_refused_and_others_are_heard(channel: C
 def test_a_damaged_request_is_refused_and_others_are_heard(channel: Channel, content: bytes) -> None:
     ours = _ask(channel)
     damaged = Request("1700000000000-00000000", "stop", {}, 0.0, time.time() + 60, "")
-    channel.shelf.put(f"{damaged.id}.request.json", content)
+    channel.blobs.put(f"{damaged.id}.request.json", content)
     assert channel.pending() == (ours,)
     answer = channel.answer_of(damaged)
     assert answer is not None
@@ -104,11 +104,11 @@ def test_a_damaged_request_is_refused_and_others_are_heard(channel: Channel, con
 
 
 def test_what_was_asked_weeks_ago_is_forgotten(channel: Channel) -> None:
-    old = _ask(Channel(channel.shelf, clock=lambda: time.time() - 8 * 24 * 3600))
+    old = _ask(Channel(channel.blobs, clock=lambda: time.time() - 8 * 24 * 3600))
     channel.answer(old, Answer(ok=True, message="long ago"))
     new = _ask(channel)
     channel.sweep()
-    assert channel.shelf.names() == [f"{new.id}.request.json"]
+    assert channel.blobs.names() == [f"{new.id}.request.json"]
 
 
 def _await(condition: Callable[[], bool]) -> None:
@@ -128,7 +128,7 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
     before = _ask(channel)
     told: list[Event] = []
     handlers = {"stop": asked.append, "savepoint": away}
-    steering = Steering(channel, handlers, lambda request, answer: told.append(answered(request, answer)))
+    steering = RequestLoop(channel, handlers, lambda request, answer: told.append(answered(request, answer)))
     steering.start()
     later, unknown, failing = _ask(channel), _ask(channel, "dance"), _ask(channel, "savepoint")
     _await(lambda: bool(asked) and all(channel.answer_of(each) for each in (before, unknown, failing)))
@@ -150,37 +150,37 @@ def test_steering_answers_by_kind_at_once_or_later(channel: Channel) -> None:
     assert f"stop, asked by {later.asked_by}: stopped" in [event.message for event in told]
 
 
-class _FailingShelf:
-    """A shelf whose store is away for some calls."""
+class _FailingBlobs:
+    """A blob store that is away for some calls."""
 
     def __init__(self, channel: Channel) -> None:
-        self.shelf, self.failures = channel.shelf, 0
-        self.look_every_s = 0.2
+        self.blobs, self.failures = channel.blobs, 0
+        self.poll_interval_s = 0.2
 
     def __getattr__(self, name: str) -> object:
         if self.failures:
             self.failures -= 1
             message = "head is away"
             raise HeadError(message)
-        return getattr(self.shelf, name)
+        return getattr(self.blobs, name)
 
 
 def test_an_outage_of_head_loses_no_answer_and_does_nothing_twice(channel: Channel) -> None:
-    shelf = _FailingShelf(channel)
+    blobs = _FailingBlobs(channel)
     done: list[Request] = []
 
     def handle(request: Request) -> Answer:
         done.append(request)
-        shelf.failures = 5  # so that the answer cannot be stored
+        blobs.failures = 5  # so that the answer cannot be stored
         return Answer(ok=True, message="done")
 
-    steering = Steering(Channel(shelf), {"checkpoint": handle})  # type: ignore[arg-type]
+    steering = RequestLoop(Channel(blobs), {"checkpoint": handle})  # type: ignore[arg-type]
     steering.start()
     request = _ask(channel, "checkpoint")
     _await(lambda: channel.answer_of(request) is not None)
     steering.close(lambda _: Answer(ok=False, message="too late"))
     assert done == [request]
-    assert shelf.failures == 0
+    assert blobs.failures == 0
 
 
 _HOLD = """

@@ -85,7 +85,7 @@ def test_a_query_that_ended_for_a_refused_row_begins_again_and_is_no_failure(
     events: list[Event] = []
 
     class Heard(Listener):
-        def happened(self, event: Event) -> None:
+        def on_event(self, event: Event) -> None:
             events.append(event)
 
     run, epochs = Runner(load_spec(path, {}), cast(Any, None), Heard()), list[int]()

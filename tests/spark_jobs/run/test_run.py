@@ -45,7 +45,7 @@ class _Heard(Listener):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
-    def happened(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self.events.append(event)
 
 

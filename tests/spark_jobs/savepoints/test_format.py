@@ -125,7 +125,7 @@ def test_a_folder_shows_what_is_one_and_what_was_to_be(savepoint: Path, tmp_path
     half.mkdir()
     (half / ".lock").touch()
     found = {each.folder.name: (each.manifest is not None, each.why) for each in found_in(folder)}
-    assert found == {savepoint.name: (True, ""), half.name: (False, "unfinished: its writer died")}
+    assert found == {savepoint.name: (True, ""), half.name: (False, "unfinished: its writer was killed")}
     with pytest.raises(SavepointError, match="is no savepoint"):
         dispose(half)
     take(files.spec_in(tmp_path))

@@ -15,7 +15,7 @@ from eos.errors import SavepointError
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.run_lock import present
 from spark_jobs.run.control import StopControl
-from spark_jobs.run.requests import Asked
+from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import spark_files
 from spark_jobs.savepoints.plan import describe
@@ -171,7 +171,7 @@ def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monk
 
     monkeypatch.setattr("spark_jobs.savepoints.take.take", slow)
     with open_requests(spec) as channel:
-        asked = Asked(spec, [], StopControl(), channel, Listener())
+        asked = RunRequests(spec, [], StopControl(), channel, Listener())
 
         def ask(kind: str) -> Request:
             return channel.ask(kind, {}, asked_by="a test", patience_s=60.0)

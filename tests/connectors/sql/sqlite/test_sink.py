@@ -207,7 +207,7 @@ def test_the_driver_has_made_the_folder_in_the_log_before_tasks_write(world: Wor
     committer.permit(Scope(ME, 1, 0))
     assert folder.is_dir()
     folder.rmdir()  # as it is where a log was restored without it
-    committer.permit_again(Scope(ME, 1, 0))
+    committer.permit_rewrite(Scope(ME, 1, 0))
     assert folder.is_dir()
 
 

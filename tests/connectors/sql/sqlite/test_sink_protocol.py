@@ -23,7 +23,7 @@ from eos.errors import ConnectorError, FencedError, IdentityError, LostCommittab
 from twophase.driver import Driver
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Begin, Failed
+from twophase.messages import Acknowledged, BatchStart, Failed
 from twophase.participants import Committer
 from twophase.values import CheckpointRecord, CommitOutcome, Committable, SparkState, StartingPoint
 
@@ -77,7 +77,7 @@ class World:
         self.planned = number
         ends = {"kafka": {"t/0": (number + 1) * ROWS}}
         began = {"kafka": StartingPoint({"t/0": 0})}
-        driver.checkpoint(Begin(number, ends, f"offsets {number}", 0.0, began), job)
+        driver.checkpoint(BatchStart(number, ends, f"offsets {number}", 0.0, began), job)
         driver.set_query("query")
 
     def check_rows(self, checkpoints: int) -> None:
@@ -107,9 +107,9 @@ class Job:
         accepted.append(self.task(scope, 1, range(first + 5, first + ROWS)))
         return Acknowledged({"s": tuple(accepted)}, at=0.0)
 
-    def task(self, scope: Scope, task: int, numbers: range, instead_of: Committable | None = None) -> Committable:
+    def task(self, scope: Scope, task: int, numbers: range, replaces: Committable | None = None) -> Committable:
         self.world.attempts += 1
-        writer = self.world.sink.writer(TransactionId(scope, sink_key("s"), task, self.world.attempts), instead_of)
+        writer = self.world.sink.writer(TransactionId(scope, sink_key("s"), task, self.world.attempts), replaces)
         writer.write(pa.record_batch([pa.array(numbers, pa.int64())], schema=SCHEMA))
         return writer.prepare()
 
@@ -341,7 +341,7 @@ def test_r7_a_repair_that_failed_is_run_again_where_a_dead_letter_had_just_joine
     world.driver(letters=True).start()
     (tmp_path / "t.db").write_bytes(backup)
 
-    def write_again(
+    def rewrite_missing(
         scope: Scope, record: CheckpointRecord, lost: Mapping[str, tuple[Committable, ...]]
     ) -> Acknowledged | Failed:
         assert record.checkpoint_id == 1
@@ -357,7 +357,7 @@ def test_r7_a_repair_that_failed_is_run_again_where_a_dead_letter_had_just_joine
     with pytest.raises(LostCommittableError, match="checkpoint 1 is completed"):
         world.driver(letters=True).start()
     world.check_rows(1)
-    repaired = world.driver(letters=True).repair(write_again)
+    repaired = world.driver(letters=True).repair(rewrite_missing)
     assert [each.rows for each in repaired.losses] == [ROWS]
     last = world.driver(letters=True)
     last.start()

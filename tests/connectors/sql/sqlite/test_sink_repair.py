@@ -19,10 +19,10 @@ from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, CrashError, Job
 from twophase.checkpoint import decide
 from twophase.codec import decode_record
 from twophase.driver import Driver
-from twophase.effects import Effects, WriteAgain
+from twophase.effects import Effects, RewriteJob
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
-from twophase.messages import Acknowledged, Action, Begin, Failed
+from twophase.messages import Acknowledged, Action, BatchStart, Failed
 from twophase.status import read_status
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable
 
@@ -69,7 +69,7 @@ def segments(world: World) -> list[Path]:
     return [world.folder / "log" / each.data["segment"] for each in decided(world).committables["s"]]
 
 
-def again(world: World, *, rows: int = 5) -> WriteAgain:
+def again(world: World, *, rows: int = 5) -> RewriteJob:
     """Spark's job: both tasks, of which one writes what it has lost, the other counts."""
 
     def run(
@@ -153,7 +153,7 @@ def test_what_a_sink_that_is_behind_has_lost(tmp_path: Path, slots: int, tasks: 
     world.run(driver, 0, Job(world))
     for number in (1, 2):
         world.planned = number
-        begin = Begin(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
+        begin = BatchStart(number, {"kafka": {"t/0": (number + 1) * ROWS}}, f"offsets {number}", 0.0)
         decided_only = driver._carry_out(decide(driver._ownership, begin, ("s",)), Job(world))
         task = tasks[number - 1]
         if task is not None:

@@ -13,7 +13,7 @@ from eos.errors import FencedError, IdentityError
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, Job, World
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
-from twophase.messages import Rewritten
+from twophase.messages import StateRescaled
 from twophase.restore import Seed
 from twophase.values import SinkState, SparkState, StartingPoint
 
@@ -110,8 +110,8 @@ class Divided:
         last = SEED.checkpoint_id
         return SparkState("query", last, last, {last: SEED.offsets_log}, {last: 2})
 
-    def rewrite(self, _incarnation: str, checkpoint_id: int, _state_partitions: int) -> Rewritten:
-        return Rewritten(f"offsets {checkpoint_id}", 0.0, 0.0)
+    def rewrite(self, _incarnation: str, checkpoint_id: int, _state_partitions: int) -> StateRescaled:
+        return StateRescaled(f"offsets {checkpoint_id}", 0.0, 0.0)
 
     def drop_plan(self, _incarnation: str, _checkpoint_id: int) -> None:
         raise AssertionError

@@ -1,4 +1,4 @@
-"""A driver and its tasks as a sink sees them, call by call, without head and without Spark."""
+"""A driver and its tasks for the compliance suites: the calls to a sink, without head and without Spark."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _Aborts = TypeVar("_Aborts", Writer, DirectWriter)
 
 @contextmanager
 def _aborted_on_failure(writer: _Aborts) -> Iterator[_Aborts]:
-    """As a task does."""
+    """Abort the writer if the block raises, as a task does."""
     try:
         yield writer
     except BaseException:
@@ -38,13 +38,13 @@ def _aborted_on_failure(writer: _Aborts) -> Iterator[_Aborts]:
 
 
 def new_incarnation() -> str:
-    """A name for one life of a pipeline."""
+    """Return a random name of an incarnation."""
     return secrets.token_hex(10)
 
 
 @dataclass
-class Life:
-    """One life of a pipeline with one sink; `start` begins each of its epochs."""
+class SinkDriver:
+    """The driver of one incarnation of a pipeline with one sink. `start` begins each of its epochs."""
 
     target: Target
     pipeline: str = field(
@@ -62,7 +62,7 @@ class Life:
         self.sink = self.target.sink(self.name).open(schema_for(self.target))
 
     def start(self, *, take_over: bool = False) -> None:
-        """R3: the next epoch commits what is decided, claims, and aborts what is left."""
+        """Begin the next epoch: commit decided checkpoints, claim, abort other transactions (R3)."""
         self.committer = self.sink.committer(self.pipeline)
         self.epoch += 1
         self.committer.inspect(self.incarnation, ())
@@ -74,28 +74,28 @@ class Life:
         self.committer.abort(older)
 
     def permit(self, checkpoint_id: int, attempt: int = 1) -> Scope:
-        """What tasks of a try may write for."""
+        """Permit an attempt of a checkpoint, and return its scope."""
         scope = Scope(self.incarnation, self.epoch, checkpoint_id, attempt)
         self.committer.permit(scope)
         return scope
 
     def writer(self, scope: Scope, task: int = 0) -> Writer:
-        """Of a further attempt of this task."""
+        """Return the writer of the next attempt of a task."""
         return self.sink.writer(TransactionId(scope, sink_key(self.name), task, next(self.attempts)))
 
     def write(self, writer: Writer, *rows: Row | Change) -> None:
-        """What a task gives its writer: the columns that the sink asks for."""
+        """Write rows, with the columns that the sink declares."""
         writer.write(batch(*rows).select(list(self.sink.columns)))
 
     def prepare(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
-        """One attempt that writes these rows."""
+        """Run one task attempt that writes and prepares these rows."""
         with _aborted_on_failure(self.writer(scope, task)) as writer:
             if rows:
                 self.write(writer, *rows)
             return writer.prepare()
 
     def write_directly(self, scope: Scope, *rows: Row | Change, task: int = 0) -> Committable:
-        """One attempt of an at-least-once run."""
+        """Run one task attempt that writes and commits these rows (at-least-once)."""
         transaction = TransactionId(scope, sink_key(self.name), task, next(self.attempts))
         with _aborted_on_failure(self.sink.direct_writer(transaction)) as writer:
             if rows:
@@ -103,23 +103,23 @@ class Life:
             return writer.commit()
 
     def lose(self, committable: Committable) -> None:
-        """As somebody would who ends it by hand."""
+        """Roll back a prepared transaction, as an administrator could."""
         mine = committable.transaction
         self.committer.abort([each for each in self.prepared() if each.transaction == mine])
 
-    def write_again(self, checkpoint_id: int, lost: Committable, *rows: Row | Change) -> Committable:
-        """R7: the next epoch has committed what can be, and claims; then a task writes what is lost of its own."""
+    def rewrite_missing(self, checkpoint_id: int, lost: Committable, *rows: Row | Change) -> Committable:
+        """Begin the next epoch and rewrite the rows of a lost committable in a task (R7)."""
         self.epoch += 1
         self.committer.claim(self.incarnation, self.epoch)
         scope = Scope(self.incarnation, self.epoch, checkpoint_id)
-        self.committer.permit_again(scope)
+        self.committer.permit_rewrite(scope)
         transaction = replace(lost.transaction, scope=scope, task_attempt=next(self.attempts))
         with _aborted_on_failure(self.sink.writer(transaction, lost)) as writer:
             self.write(writer, *rows)
             return writer.prepare()
 
     def checkpoint(self, checkpoint_id: int, *shares: Sequence[Row | Change]) -> None:
-        """A whole checkpoint: one task for each share, decided, committed and closed."""
+        """Run a whole checkpoint: one task for each share; then decide, commit, count and revoke."""
         scope = self.permit(checkpoint_id)
         self.decided[checkpoint_id] = [self.prepare(scope, *rows, task=task) for task, rows in enumerate(shares)]
         self.commit(checkpoint_id)
@@ -127,7 +127,7 @@ class Life:
         self.committer.revoke(scope, counted=True)
 
     def commit(self, checkpoint_id: int, committer: Committer | None = None) -> list[CommitOutcome]:
-        """Commit what is decided, again while the answer is "retry later"."""
+        """Commit a decided checkpoint. Retry while the outcome is RETRY_LATER."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             outcomes = self._try_to_commit(checkpoint_id, committer or self.committer)
@@ -136,17 +136,17 @@ class Life:
             time.sleep(0.05)
 
     def another_committer(self) -> Committer:
-        """As of another process: it has seen nothing of what this life's own one did."""
+        """Return a new committer, as another process has: it knows nothing of this driver's calls."""
         made = self.sink.committer(self.pipeline)
         made.inspect(self.incarnation, ())
         return made
 
     def prepared(self) -> list[Prepared]:
-        """What the sink lists of this life."""
+        """Return the prepared transactions of this incarnation, as the sink lists them."""
         return [each for each in self.committer.prepared(self.incarnation) if each.transaction is not None]
 
     def close(self) -> None:
-        """Leave nothing prepared behind, whatever a test has come to."""
+        """Roll back all prepared transactions, and close the committer."""
         self.committer.abort(self.prepared())
         self.committer.close()
 

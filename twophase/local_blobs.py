@@ -15,10 +15,10 @@ from eos.errors import HeadError
 from wal.durable import sync_folder
 
 
-class LocalShelf:
-    """A twophase.head.Shelf in a folder that is there."""
+class LocalBlobStore:
+    """A twophase.head.BlobStore in a folder that is there."""
 
-    look_every_s: Final = 0.2
+    poll_interval_s: Final = 0.2
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +67,7 @@ def create(target: Path, content: bytes) -> bool:
     try:
         with file:
             try:
-                write_whole(file, content)
+                write_all(file, content)
                 os.fsync(file.fileno())
             except OSError as error:
                 message = f"cannot write {partial}: {error.strerror}"
@@ -102,7 +102,7 @@ def open_partial(folder: Path) -> tuple[Path, BinaryIO]:
         file.close()  # swept in the moment between
 
 
-def write_whole(file: BinaryIO, content: bytes) -> None:
+def write_all(file: BinaryIO, content: bytes) -> None:
     """All of it. A disk that is getting full takes a part, and says so only the next time. Raises OSError."""
     if file.write(content) != len(content):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
