@@ -20,7 +20,7 @@ PROJECT_PAGES: Final = {
 SOURCES: Final = "source"
 """Folder of the site with the files of the repository that pages link to."""
 ASSETS: Final = ("assets", "images")
-"""Folders of docs/ that are copied whole. Of other folders, files are copied that a page links to."""
+"""Folders of docs/ that are copied whole. A file of another folder is copied if a page links to it."""
 
 _CODE: Final = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[([^\]]*)\]\(([^()#\s]+)(#[^()\s]*)?\)")
@@ -74,7 +74,7 @@ def _contents(generated: Mapping[str, Callable[[], str]], root: Path) -> Iterato
 class _Links:
     """Links of pages, rewritten for the site.
 
-    `files` collects the linked files of docs/ that are not pages, and `sources` those of other folders.
+    `files` collects the linked files of docs/ that are not pages, `sources` the files of other folders.
     """
 
     def __init__(self, root: Path, pages: Mapping[Path, str]) -> None:
