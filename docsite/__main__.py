@@ -7,9 +7,15 @@ from collections.abc import Callable
 from typing import Final
 
 from docsite.pages import PAGES, LinkError, collect
+from docsite.reference import cli, keys, python, rest
 
-GENERATED: Final[dict[str, Callable[[], str]]] = {}
-"""Generators of the reference, by the place of the page."""
+GENERATED: Final[dict[str, Callable[[], str]]] = {
+    "reference/keys.md": keys.page,
+    "reference/cli.md": cli.page,
+    "reference/rest_requests.md": rest.page,
+    "reference/python.md": python.page,
+}
+"""Generators of the reference, by the place of the page. The page of the keys extends one of docs/."""
 
 
 def main() -> int:

@@ -35,8 +35,8 @@ def _paths(node: JsonValue) -> Iterator[str]:
 
 def test_each_page_is_in_the_navigation_once() -> None:
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
-    assert not written & GENERATED.keys()
-    assert sorted(navigation()) == sorted([*written, *PROJECT_PAGES.values(), *GENERATED])
+    assert written & GENERATED.keys() == {"reference/keys.md"}
+    assert sorted(navigation()) == sorted({*written, *PROJECT_PAGES.values(), *GENERATED})
 
 
 def anchors(page: str) -> set[str]:
