@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,12 @@ from docsite import llms
 
 _ROOT = Path(__file__).resolve().parents[1]
 _PYTHON = _ROOT / ".venv" / "bin" / "python"
+
+
+def on_config(config: Any) -> None:
+    """Show the list of versions only in a site that mike deploys, because it requests `versions.json` of the site."""
+    if not os.environ.get("EOS_DOCS_VERSIONS"):
+        config["extra"].pop("version", None)
 
 
 def on_pre_build(config: Any) -> None:

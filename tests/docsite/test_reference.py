@@ -74,9 +74,7 @@ def test_each_command_has_a_section_with_all_its_options() -> None:
         for option in {each for parameter in command.params for each in parameter.opts if each.startswith("--")}:
             assert option in section, (name, option)
     assert page.count("```sh\n") >= 18
-    assert (
-        "| `--ui-port <int range>` | Port of the page; 0: any free port. (env var: EOS_UI_PORT;" in page
-    )
+    assert "| `--ui-port <int range>` | Port of the page; 0: any free port. (env var: EOS_UI_PORT;" in page
 
 
 def test_each_path_that_is_served_has_a_section(tmp_path: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -96,7 +97,9 @@ def test_every_example_is_a_valid_spec(path: Path) -> None:
 def _fragments() -> list[tuple[str, str]]:
     pages = sorted((ROOT / "docs").rglob("*.md"))
     found = [
-        (page.name, block) for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+        (page.name, textwrap.dedent(block))
+        for page in pages
+        for block in re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE)
     ]
     return [each for each in found if each[1] != _NUMBERS.read_text()]
 
