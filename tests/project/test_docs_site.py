@@ -76,10 +76,18 @@ def test_the_pages_that_code_and_messages_name_exist() -> None:
     assert set(missing) <= {"docs/page.md", "docs/index.md", "docs/how-to/other.md"}, missing
 
 
+def test_the_build_fails_for_a_warning() -> None:
+    """MkDocs counts no warnings with --quiet, so --strict has no effect then."""
+    (command,) = re.findall(r"mkdocs build.*?;;", (ROOT / "scripts" / "docs").read_text())
+    assert command == "mkdocs build --strict ;;"
+    config = YAML().load((ROOT / "mkdocs.yml").read_text())["validation"]
+    assert config["nav"]["omitted_files"] == config["links"]["not_found"] == config["links"]["anchors"] == "warn"
+
+
 def test_the_environment_of_the_site_is_known_by_digest() -> None:
     wanted = (ROOT / "docs" / "requirements.in").read_text().split()
     locked = (ROOT / "docs" / "requirements.lock").read_text()
-    assert len(wanted) == 3
+    assert len(wanted) == 4
     for each in wanted:
         name, _, version = each.partition("==")
         assert f"\n{name.partition('[')[0]}=={version} \\\n    --hash=sha256:" in locked, each
