@@ -13,7 +13,7 @@ import pytest
 from integration_tests.demo import broker
 from integration_tests.harness.pipeline_process import PROJECT, child_environment
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(600)]
 
 _FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 _TYPED = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
