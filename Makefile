@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix mutants image demo chaos soak bench scale screenshots release check format clean
+.PHONY: help setup test test-unit matrix mutants image demo chaos soak bench scale screenshots release docs docs-serve check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -53,6 +53,12 @@ screenshots: ## make the docs' pictures of the page anew, with a browser
 release: ## build the wheel and the source distribution into dist/, and check them
 	@scripts/release
 
+docs: ## build the documentation site into .docs/site; broken links and anchors fail
+	@scripts/docs build
+
+docs-serve: ## serve the documentation site, and rebuild it after each change (ADDRESS=127.0.0.1:8000)
+	@scripts/docs serve $(or $(ADDRESS),127.0.0.1:8000)
+
 check: ## check style, format, types, direction of imports and scripts
 	@scripts/check
 
@@ -62,5 +68,5 @@ format: ## put the code into its format
 
 clean: ## stop the services and remove what was made here
 	@[ ! -x .venv/bin/python ] || .venv/bin/python -m integration_tests.services down || true
-	@rm -rf .venv .release-venv .services build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .release-venv .services build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .docs .docs-venv
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -33,7 +33,7 @@ _OUTAGES: Final = (
 
 FIND: Final = (
     "give this process credentials of AWS (a role of the machine or container, variables, ~/.aws), or name a profile "
-    "or keys in the login: docs/security.md"
+    "or keys in the login: docs/how-to/security.md"
 )
 """The remedy where there are none."""
 

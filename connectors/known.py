@@ -33,4 +33,5 @@ def decode_known(sink: str, place: str, kind: type[T], text: str) -> T:
 def must_wait(sink: str, why: str) -> SinkUnavailableError:
     """The error of a start that cannot go on without its sink, though rows could wait for it."""
     message = f"sink {sink} does not answer, and the start cannot go on without it: {why}"
-    return SinkUnavailableError(message, remedy="the start waits for the sink: see docs/sinks.md (Sinks that are away)")
+    remedy = "the start waits for the sink (docs/reference/sinks.md, Sinks that are slow, or away)"
+    return SinkUnavailableError(message, remedy=remedy)

@@ -18,7 +18,7 @@ from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.requests import SHELF, Channel
 
-_CORRECT: Final = "correct the plugin: docs/plugins.md describes the result of `build`"
+_CORRECT: Final = "correct the plugin: docs/tutorial/plugins.md describes the result of `build`"
 
 T = TypeVar("T")
 

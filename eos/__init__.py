@@ -3,7 +3,7 @@
 A job imports `ExactlyOnce`, `register_formats`, `run`, `load_spec` and `Spec`. A connector implements `Source` or
 `Sink` with its `Writer`, `DirectWriter` and `Committer`, or a `Format`; the other names are the values of these
 contracts and the errors that they raise. All other error classes are in `eos.errors`. A connector in a separate
-distribution also imports `eos.plugin`, and its tests import `eos.testing`. docs/api.md lists the names.
+distribution also imports `eos.plugin`, and its tests import `eos.testing`. docs/reference/api.md lists the names.
 
 A name is imported when it is first used: `import eos` loads neither Spark nor a database driver.
 """

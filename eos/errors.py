@@ -268,7 +268,7 @@ class SetBackError(ConnectorError):
         message = f"sink {sink} went back in time: it {counts}, and had counted up to {known}"
         remedy = (
             "was a backup restored, or did a replica take over that lagged? The next start compares the sink with "
-            "head, and names what is missing (docs/backup.md)"
+            "head, and names what is missing (docs/how-to/backup.md)"
         )
         return cls(message, remedy=remedy)
 
@@ -278,7 +278,7 @@ class SetBackError(ConnectorError):
         message = f"sink {sink} already has checkpoint {checkpoint_id}, which this driver is only about to write"
         remedy = (
             "was the driver's machine restored from a snapshot with its memory? Nothing was written. The next start "
-            "compares the sink with head, and goes on where both are of one moment (docs/backup.md)"
+            "compares the sink with head, and goes on where both are of one moment (docs/how-to/backup.md)"
         )
         return cls(message, remedy=remedy)
 

@@ -1,7 +1,7 @@
 """Names for a connector in a separate distribution: its spec entry, and the small contracts of stores and sources.
 
-docs/plugins.md has a complete example of each. A name is imported when it is first used, so the module of an entry
-loads neither a client nor pyarrow.
+docs/tutorial/plugins.md has a complete example of each. A name is imported when it is first used, so the module of an
+entry loads neither a client nor pyarrow.
 """
 
 from __future__ import annotations

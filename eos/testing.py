@@ -6,7 +6,7 @@
 - `FormatCompliance`: a format. Provide `make_format`, `encode` and `bad_values`.
 - `TokenStoreCompliance`, `PreparingStoreCompliance`: a small store. Provide `make_store` and `read`.
 
-Needs pytest: `pip install 'eos-spark[testing]'`. docs/plugins.md has an example of each.
+Needs pytest: `pip install 'eos-spark[testing]'`. docs/tutorial/plugins.md has an example of each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands of docs/backup.md, as they stand there, on real servers: what is lost comes back, and how exactly."""
+"""The commands of docs/how-to/backup.md, as they stand there, on real servers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RECORDS = 2 * CHECKPOINT_RECORDS
 
 
 def _blocks(heading: str) -> list[str]:
-    return blocks("backup.md", heading)
+    return blocks("how-to/backup.md", heading)
 
 
 @pytest.mark.timeout(1200)

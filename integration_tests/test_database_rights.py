@@ -1,4 +1,4 @@
-"""The rights of docs/security.md are enough for each sink and variant, and for head; and each of them is needed."""
+"""The rights of docs/how-to/security.md are enough for each sink and variant and for head, and each is needed."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_rights_of_the_docs_are_enough_for_head_and_each_is_needed(tenant: T
     tenant.execute(tenant.statements(*_FIRST[tenant.kind])[0])
     with pytest.raises(HeadAccessError, match=r"denied") as failure:
         SqlHead(tenant.url, "orders").read()
-    assert "docs/security.md" in failure.value.remedy or tenant.kind == "postgresql"
+    assert "docs/how-to/security.md" in failure.value.remedy or tenant.kind == "postgresql"
     granted = tenant.grant("checkpoint.head")
     keep(tenant)
 

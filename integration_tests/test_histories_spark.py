@@ -1,4 +1,4 @@
-"""Histories that begin with Spark or with Kafka as a source, on real servers (docs/protocol.md has the table)."""
+"""Histories that begin with Spark or with Kafka as a source, on real servers (docs/explanation/protocol.md)."""
 
 from __future__ import annotations
 

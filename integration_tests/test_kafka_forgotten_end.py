@@ -1,4 +1,4 @@
-"""A broker that answers a commit, and never writes the end of its transaction: Kafka 4.3.0 can (docs/sinks.md).
+"""A broker that answers a commit and never ends its transaction: Kafka 4.3.0 can (docs/reference/sinks.md).
 
 The end is cut off the partition's file, since the moment in which a kill does it is a few milliseconds long. The real
 driver, head and sink, without Spark.

@@ -73,7 +73,7 @@ class Tenant:
 
     def grant(self, title: str) -> None:
         """A block of the docs."""
-        self.type_in(typed.block("security.md", "Rights in Kafka", title))
+        self.type_in(typed.block("how-to/security.md", "Rights in Kafka", title))
 
 
 @pytest.fixture
@@ -196,8 +196,8 @@ def test_rights_one_after_another(tenant: Tenant) -> None:
     broker, name = tenant.broker, tenant.name
     own = replace(source(broker, name, broker.listener("TLS"), **sasl(name)), group_id=f"{name}-lag")
     place = Place(own.connection, f"{name}.big", markers=f"{name}.markers")
-    lines = typed.block("security.md", "Rights in Kafka", "a sink, or dead_letter").splitlines(keepends=True)[1:]
-    describe = typed.block("security.md", "Rights in Kafka", "a source").replace("--operation Read ", "")
+    lines = typed.block("how-to/security.md", "Rights in Kafka", "a sink, or dead_letter").splitlines(keepends=True)[1:]
+    describe = typed.block("how-to/security.md", "Rights in Kafka", "a source").replace("--operation Read ", "")
     Workload(broker.bootstrap, name, PARTITIONS).produce(10)
 
     def produce() -> None:
@@ -228,7 +228,7 @@ def test_rights_one_after_another(tenant: Tenant) -> None:
         with pytest.raises((SourceAccessError, TargetError)) as failure:
             call()
         assert "authorization failed" in failure.value.message, number
-        assert "docs/security.md" in failure.value.remedy, number
+        assert "docs/how-to/security.md" in failure.value.remedy, number
         grant()
         call()
 

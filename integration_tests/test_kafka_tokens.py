@@ -102,8 +102,8 @@ def test_a_token_is_fetched_anew_before_it_ends(
 
 
 def _documented(title: str) -> dict[str, Any]:
-    """The login of a service in docs/security.md."""
-    page = (Path(__file__).parents[1] / "docs" / "security.md").read_text()
+    """The login of a service in docs/how-to/security.md."""
+    page = (Path(__file__).parents[1] / "docs" / "how-to" / "security.md").read_text()
     block = page.partition(f"**{title}**")[2].partition("```yaml\n")[2].partition("```")[0]
     (entry,) = YAML(typ="safe").load(block)["sources"]
     sasl: dict[str, Any] = entry["security"]["sasl"]

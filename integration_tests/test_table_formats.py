@@ -1,4 +1,4 @@
-"""The format of the tables `eos_*` on real servers, with the rights of docs/security.md and no others."""
+"""The format of the tables `eos_*` on real servers, with the rights of docs/how-to/security.md and no others."""
 
 from __future__ import annotations
 

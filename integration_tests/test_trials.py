@@ -1,4 +1,4 @@
-"""The kills that Flink's sink was tried with (docs/reliability.md), one at a time."""
+"""The kills that Flink's sink was tried with (docs/explanation/reliability.md), one at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`commit: upsert` from topics of changes, by the very statements of docs/sinks.md: rows of a key take each other's
+"""`commit: upsert` from topics of changes, by the SQL of docs/reference/sinks.md: rows of a key take each other's
 places, and deletions come as Debezium's or as records without a value."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 
-_DOCS: Final = Path(__file__).parents[1] / "docs" / "sinks.md"
+_DOCS: Final = Path(__file__).parents[1] / "docs" / "reference" / "sinks.md"
 _ROW: Final = "STRUCT<id: BIGINT, name: STRING>"
 _KEYS: Final = 40
 

@@ -1,4 +1,4 @@
-"""docs/architecture.md names the functions of a recovery and of a checkpoint in the order in which they run."""
+"""docs/explanation/architecture.md names the functions of recovery and checkpoint in the order in which they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STEP = re.compile(r"^\| `([a-z_.]+:\w[\w.]*)` \|", re.MULTILINE)
 
 
 def test_the_documented_steps_run_in_their_order(tmp_path: Path) -> None:
-    page = (PROJECT / "docs" / "architecture.md").read_text()
+    page = (PROJECT / "docs" / "explanation" / "architecture.md").read_text()
     documented = _STEP.findall(page)
     assert len(documented) == 30
     command = [sys.executable, "-m", "integration_tests.jobs.walk", str(tmp_path)]

@@ -19,7 +19,7 @@ _ROUNDS: Final = 8
 
 RESTORE_NEWEST: Final = (
     "its store came back from an older copy (a fail-over to a replica that lagged, a backup): stop every driver, "
-    "restore the newest head, and start again; without it see docs/backup.md (Head was set back)"
+    "restore the newest head, and start again; without it see docs/how-to/backup.md (Head was set back)"
 )
 
 

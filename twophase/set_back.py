@@ -22,8 +22,8 @@ from twophase.values import CheckpointRecord, Committable, SinkState
 _MOST_NAMED: Final = 3
 _REPAIR: Final = "write again what is gone by `eos repair`, which reads its records once more; or "
 _REMEDY: Final = (
-    "restore a newer copy of the sink, or the sink and the checkpoint location of one moment (docs/backup.md); without "
-    "either `eos reset --to` writes the records again from offsets of your choice"
+    "restore a newer copy of the sink, or the sink and the checkpoint location of one moment (docs/how-to/backup.md); "
+    "without either `eos reset --to` writes the records again from offsets of your choice"
 )
 
 

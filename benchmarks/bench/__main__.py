@@ -47,7 +47,7 @@ def _compare(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    docs = Docs(_DOCS / "benchmarks.md", _DOCS / "images" / "comparison.svg")
+    docs = Docs(_DOCS / "explanation" / "benchmarks.md", _DOCS / "images" / "comparison.svg")
     try:
         report(systems(), arguments.files, docs)
     except (ValueError, FileNotFoundError) as error:

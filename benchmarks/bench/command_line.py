@@ -19,7 +19,7 @@ Examples:
   scripts/bench compare --rows 100000 --runs 1 --kinds cold --systems raw eos-two-phase
                                                           a first look, in a minute
   scripts/bench compare --rows 3000000 --kinds cold warm --systems raw eos-two-phase flink-xa --out big.jsonl
-  scripts/bench report bench.jsonl big.jsonl              the tables and the picture of docs/benchmarks.md
+  scripts/bench report bench.jsonl big.jsonl              the tables and the picture of docs/explanation/benchmarks.md
   scripts/bench cases --rows 1000000 --runs 2             this project alone: other databases, topics, several sinks
 
 EOS_PEERS names a folder with the harness of Flink and Debezium; without it those are left out.
@@ -36,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     top = _described(argparse.ArgumentParser(prog="scripts/bench"), _ABOUT, _EXAMPLES)
     commands = top.add_subparsers(dest="command", required=True)
     _compare(commands.add_parser("compare", help="this project beside others"))
-    report = commands.add_parser("report", help="put results into docs/benchmarks.md, with a picture")
+    report = commands.add_parser("report", help="put results into docs/explanation/benchmarks.md, with a picture")
     report.add_argument("files", type=Path, nargs="*", default=[Path("bench.jsonl")], help="of `compare`: bench.jsonl")
     cases = commands.add_parser("cases", help="this project's own cases, beside the machine's raw limit")
     cases.add_argument("--rows", type=_count, nargs="+", default=[1_000_000, 3_000_000], help="sizes to measure")

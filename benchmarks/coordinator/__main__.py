@@ -1,4 +1,4 @@
-"""`python -m benchmarks.coordinator`: the coordinator alone, at the sizes of docs/scale.md, a JSON line for each."""
+"""`python -m benchmarks.coordinator`: the coordinator alone, at the sizes of docs/explanation/scale.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times and memory of checkpoints of the sizes that docs/scale.md shows."""
+"""Times and memory of checkpoints of the sizes that docs/explanation/scale.md shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plots of docs/scale.md."""
+"""The plots of docs/explanation/scale.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Real pipelines of many partitions, and on clusters of some workers: docs/scale.md has the figures."""
+"""Real pipelines of many partitions, and on clusters of some workers: docs/explanation/scale.md has the figures."""

@@ -48,7 +48,7 @@ def partitions(
 
     `exactly_once_share` is the part of a checkpoint's time, from one's end to the next one's, in which the driver is at
     work for it once the tasks are done, and with its permits before. `commits_…` is of that the database's: it commits
-    what is prepared. `protocol_…` is all the rest, R5 to R10 of docs/protocol.md, by its parts: `acknowledgements` are
+    what is prepared. `protocol_…` is all the rest, R5 to R10 of the protocol, by its parts: `acknowledgements` are
     read, `permits` put and taken away, the `record` is written, `head` is swapped twice, a `listing` shows that nothing
     is left, `pruning` lets go of an old checkpoint, `offsets` are told to Kafka, the history is told, and `steps` is
     what lies between those. Medians of the warm checkpoints. Exit code 1 if the protocol takes more than 20 ms with 100

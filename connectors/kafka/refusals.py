@@ -40,7 +40,7 @@ NO_AWS_TOKEN: Final = "no token for AWS IAM"
 _REFUSED_TOKEN: Final = re.compile(r"certificate|trust anchors|\"error\"|unexpired token")
 """In the words for a token that was not given, or cannot be used: anything else is an outage of the token endpoint."""
 
-_GRANT: Final = "grant the rights to the principal of this client: docs/security.md has the commands"
+_GRANT: Final = "grant the rights to the principal of this client: docs/how-to/security.md has the commands"
 _LOG_IN: Final = (
     "correct security.sasl: username, password, and a mechanism that the listener has and the user is known to"
 )
@@ -52,10 +52,10 @@ _TAKE_TOKEN: Final = (
     "see that the brokers know the identity provider of security.sasl, and which audience and scope they ask for"
 )
 _AWS_LOGIN: Final = (
-    "allow this identity of AWS kafka-cluster:Connect on the cluster (docs/security.md has a policy); see that "
+    "allow this identity of AWS kafka-cluster:Connect on the cluster (docs/how-to/security.md has a policy); see that "
     "security.sasl.region is the cluster's, and that the clock is right"
 )
-_AWS_RIGHTS: Final = "allow this identity of AWS the actions that it lacks: docs/security.md has a policy"
+_AWS_RIGHTS: Final = "allow this identity of AWS the actions that it lacks: docs/how-to/security.md has a policy"
 _OWN_CERTIFICATE: Final = (
     "the brokers do not take this client's certificate, or ask for one: give security.tls.certificate and key, of an "
     "authority that they know"

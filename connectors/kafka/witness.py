@@ -108,7 +108,7 @@ def _another(split: str, witness: str, now: str) -> OffsetOutOfRangeError:
 
 
 _REMEDY: Final = (
-    "find where the log differs from the log of before (docs/backup.md), and begin there by `eos reset --to "
+    "find where the log differs from the log of before (docs/how-to/backup.md), and begin there by `eos reset --to "
     "<topic>/<partition>=<offset>,…`, which first says what is written twice; or restore Kafka, the checkpoint "
     "location and the sinks to one moment"
 )

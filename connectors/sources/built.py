@@ -17,7 +17,7 @@ from eos.errors import BadRecordError, HeadFormatError, IdentityError, OffsetOut
 from twophase.positions import Position, Positions, check_position, check_positions, is_before
 from twophase.values import OffsetRange, StartingPoint
 
-_CORRECT = "correct the source: docs/plugins.md lists the results and errors of its calls"
+_CORRECT = "correct the source: docs/tutorial/plugins.md lists the results and errors of its calls"
 _END: Final = object()
 """The end of the batches. None would be a batch: a source that yields it stops the pipeline."""
 

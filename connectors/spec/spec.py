@@ -34,7 +34,7 @@ class Spec(Strict):
     """A valid spec with every default filled in. Immutable.
 
     Created by: `load_spec`. Read by: `run`, `ExactlyOnce` and every command. Its fields are the sections of the YAML
-    file (docs/spec.md). `mask` removes its secrets from a text.
+    file (docs/reference/spec.md). `mask` removes its secrets from a text.
     """
 
     version: Literal[1] = 1

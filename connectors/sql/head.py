@@ -245,7 +245,7 @@ class SqlHead:
         if found is None:
             return ""
         if found.access_denied:
-            return f"grant the rights on {', '.join(each.name for each in TABLES)}: docs/security.md has the statements"
+            return f"grant the rights on {', '.join(each.name for each in TABLES)}: see docs/how-to/security.md"
         meaning = found.connector_error("head")
         return meaning.remedy if isinstance(meaning, TargetError) else ""
 

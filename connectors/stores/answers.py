@@ -19,7 +19,7 @@ from eos.errors import ConnectorError, TargetError
 _READS: Final = "the call that reads the token"
 _REPLACES: Final = "the call that replaces the token"
 
-_REMEDY: Final = "correct the store: docs/plugins.md lists the results and errors of its calls"
+_REMEDY: Final = "correct the store: docs/tutorial/plugins.md lists the results and errors of its calls"
 
 T = TypeVar("T")
 

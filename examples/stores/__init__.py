@@ -1,1 +1,1 @@
-"""A complete store of docs/plugins.md that can prepare."""
+"""A complete store of docs/tutorial/plugins.md that can prepare."""

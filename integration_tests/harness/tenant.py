@@ -1,4 +1,4 @@
-"""A user of a database with the rights that docs/security.md grants, statement by statement."""
+"""A user of a database with the rights that docs/how-to/security.md grants, statement by statement."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tenant:
 
     def statements(self, *titles: str) -> list[str]:
         """Of the docs, with this test's names in the place of theirs."""
-        text = "".join(typed.block("security.md", _PAGES[self.kind], title, "sql") for title in titles)
+        text = "".join(typed.block("how-to/security.md", _PAGES[self.kind], title, "sql") for title in titles)
         text = re.sub(r"^--.*\n", "", text, flags=re.MULTILINE)
         for name, own in (("shop", self.database), ("writer", self.name), ("orders", self.table)):
             text = re.sub(rf"\b{name}\b", own, text)

@@ -180,7 +180,7 @@ class CopiedKafka(Copied):
         return self._folder / "kafka"
 
     def copy(self) -> None:
-        """See Copied. A broker that is killed too soon after a commit can lose it (docs/sinks.md, Topics)."""
+        """See Copied. A broker that is killed too soon after a commit can lose it (docs/reference/sinks.md, Topics)."""
         await_ended_transactions(self.bootstrap)
         super().copy()
 

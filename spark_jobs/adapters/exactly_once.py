@@ -50,7 +50,7 @@ class ExactlyOnce:
 
     Raises: SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
     runs the same batch at the next start: SpecError if Spark's traffic is not protected and the spec does not accept
-    that (docs/security.md); IdentityError if head, Spark's checkpoint and the sinks contradict each other; other
+    that (docs/how-to/security.md); IdentityError if head, Spark's checkpoint and the sinks contradict each other; other
     EosErrors of the sinks.
 
     Rule: each run of a query is one epoch. Its first batch claims head and the sinks, which fences an earlier run that

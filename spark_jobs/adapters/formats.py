@@ -107,7 +107,7 @@ def register_formats(session: SparkSession) -> None:
     project to the workers, once for each application. Blocks no longer than that takes.
 
     If Spark's traffic is not protected, a warning is logged, because no spec is known yet. A query that writes with
-    `eos` is then refused with SpecError, unless its spec accepts that (docs/security.md). `eos_kafka` has no spec, and
+    `eos` is then refused with SpecError unless its spec accepts it (security.md). `eos_kafka` has no spec, and
     reads.
 
     Raises: what Spark raises, if the session has ended.

@@ -132,7 +132,7 @@ def letters_of(spec: Spec) -> Sequence[DeadLetter]:
     """All that are visible now. Raises SpecError where the spec has no `dead_letter`, and what the service raises."""
     entry = spec.dead_letter
     if entry is None:
-        raise SpecError("the spec has no dead_letter", remedy="see docs/sinks.md, dead letters")
+        raise SpecError("the spec has no dead_letter", remedy="see docs/reference/sinks.md, dead letters")
     return entry.read_dead_letters()
 
 

@@ -25,7 +25,7 @@ from spark_jobs.session.master import is_local
 from spark_jobs.session.protection import findings, gaps_of
 from twophase.values import StartingPoint
 
-_PROTECT: Final = "see docs/security.md: TLS that verifies certificates and host names"
+_PROTECT: Final = "see docs/how-to/security.md: TLS that verifies certificates and host names"
 
 
 def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:

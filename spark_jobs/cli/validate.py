@@ -134,7 +134,8 @@ def _exposed(spec: Spec) -> list[Table]:
     found = _exposures(spec)
     if not found:
         return []
-    table = Table(title=out.text("What is not protected (docs/security.md)"), title_justify="left", show_header=False)
+    title = out.text("What is not protected (docs/how-to/security.md)")
+    table = Table(title=title, title_justify="left", show_header=False)
     for each in found:
         table.add_row(out.text(spec.mask(each.of), "bold"), out.text(each.what))
     return [table]
@@ -145,7 +146,7 @@ def _code(spec: Spec) -> list[Table]:
     found = code_of(spec)
     if not found:
         return []
-    title = "What runs code, with the rights of this user (docs/security.md)"
+    title = "What runs code, with the rights of this user (docs/how-to/security.md)"
     table = Table(title=out.text(title), title_justify="left", show_header=False)
     for each in found:
         table.add_row(out.text(each))

@@ -1,6 +1,6 @@
 """Figures of running pipelines for Prometheus, kept up by what the runs tell: nothing is asked or read for a scrape.
 
-Counters begin at 0 with each process, as Prometheus expects. What each metric means is in docs/watching.md.
+Counters begin at 0 with each process, as Prometheus expects. docs/reference/metrics.md describes each metric.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ _OF_FILES: Final = {
 document `<!DOCTYPE a SYSTEM "http://…">`, and `from_xml` does not."""
 
 _REMEDY: Final = "write one query over sources and steps; a step with `python` may do more, and says that it runs code"
-_ALLOW: Final = f"read them as a source, or allow it for all steps: spark.conf: {{{FILES}: true}} (docs/security.md)"
+_ALLOW: Final = f"read them as a source, or allow it for all: spark.conf: {{{FILES}: true}} (docs/how-to/security.md)"
 
 _checked: set[tuple[str, bool]] = set()
 """Texts that have passed, and whether files were allowed. Invariant: a text in it means the same whenever it is parsed,

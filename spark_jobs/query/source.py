@@ -182,7 +182,7 @@ def _check_not_shorter(known: Positions, ends: Positions) -> None:
         if is_before(ends.get(split, offset), offset):
             message = f"{split} ends at {ends[split]}, and the pipeline has read it up to {offset}: "
             message += "the topic was made again, or the log went back in time"
-            remedy = "`eos reset --to` restarts with the current records (docs/backup.md)"
+            remedy = "`eos reset --to` restarts with the current records (docs/how-to/backup.md)"
             raise OffsetOutOfRangeError(message, remedy=remedy)
 
 

@@ -142,7 +142,8 @@ class KnownSinks:
         except HeadError as error:
             return Finding(check, False, f"each start needs the sink: {error.message}", error.remedy, fatal=False)
         if known is None or known.known is None:
-            why, remedy = "nothing is known of its target that would do", "docs/sinks.md says which sinks can be away"
+            why = "nothing is known of its target that would do"
+            remedy = "docs/reference/sinks.md says which sinks can be away"
         elif len(known.slots) > 1:
             numbers = " or ".join(map(str, sorted(known.slots)))
             why, remedy = f"it may have {numbers} slots", "start the pipeline once more while the sink is there"

@@ -101,7 +101,7 @@ def require(found: Iterable[Gap], settings: SparkSettings) -> None:
     refused = [gap for gap in found if not gap.is_accepted(settings)]
     if refused:
         message = "Spark is not protected: " + "; ".join(gap.what for gap in refused)
-        raise SpecError(message, remedy="; ".join(gap.remedy for gap in refused) + " (docs/security.md)")
+        raise SpecError(message, remedy="; ".join(gap.remedy for gap in refused) + " (docs/how-to/security.md)")
 
 
 def _is_on(conf: Mapping[str, str], key: str) -> bool:

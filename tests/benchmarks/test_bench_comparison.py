@@ -14,7 +14,7 @@ from benchmarks.bench.comparison.statistics import medians, percentile, ratios
 from benchmarks.bench.comparison.systems import systems, without
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "benchmarks.md").read_text()
+PAGE = (DOCS / "explanation" / "benchmarks.md").read_text()
 RATE = "rows_per_s_from_first_read"
 MACHINE = Machine("2026-11-22", 2, 24, "Apache Kafka 4.3.0", "MySQL 9.7.4", "docker")
 

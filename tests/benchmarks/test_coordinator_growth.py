@@ -1,6 +1,6 @@
 """Nothing that the coordinator does grows faster than what a checkpoint has of anything.
 
-Counted at small sizes; `make scale` times the same at large ones (docs/scale.md).
+Counted at small sizes; `make scale` times the same at large ones (docs/explanation/scale.md).
 """
 
 from __future__ import annotations

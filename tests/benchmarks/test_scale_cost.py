@@ -1,4 +1,4 @@
-"""The figures of docs/scale.md: every second of the driver's is counted once, in the right part."""
+"""The figures of docs/explanation/scale.md: every second of the driver's is counted once, in the right part."""
 
 from __future__ import annotations
 

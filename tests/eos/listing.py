@@ -1,4 +1,4 @@
-"""Signatures of the public names, as docs/api.md lists them; `python -m tests.eos.listing` writes them there.
+"""Signatures of the public names, as signatures.md lists them; `python -m tests.eos.listing` writes them there.
 
 The page has a block of text for each public module, below a heading with the module's name.
 """
@@ -18,7 +18,7 @@ import eos.plugin
 import eos.testing
 from connectors.api.model import Strict
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "api.md"
+PAGE: Final = Path(__file__).with_name("signatures.md")
 MODULES: Final = (eos, eos.plugin, eos.testing)
 
 
@@ -39,9 +39,9 @@ def written(page: str, module: ModuleType) -> str:
 
 
 def _block(page: str, module: ModuleType) -> re.Match[str]:
-    heading = rf"^### `{re.escape(module.__name__)}`$"
+    heading = rf"^## `{re.escape(module.__name__)}`$"
     found = re.search(rf"({heading}[^#]*?^```text\n)(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    assert found is not None, f"docs/api.md has no block of signatures of {module.__name__}"
+    assert found is not None, f"signatures.md has no block of signatures of {module.__name__}"
     return found
 
 

@@ -22,7 +22,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters are prepared and not decided",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/batch.py",
         before="return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())",
         after="return Acknowledged(by_sink(names, prepared), time.time())",
@@ -32,7 +32,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a checkpoint that leaves out too many records is decided",
-        rule="docs/sources.md, Records that are left out",
+        rule="docs/reference/sources.md, Records that are left out",
         path="spark_jobs/batch/batch.py",
         before="                    return Failed(surplus)\n",
         after="                    surplus.add_note('')\n",
@@ -42,7 +42,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what a chained task leaves out is not counted",
-        rule="docs/sources.md, Records that are left out",
+        rule="docs/reference/sources.md, Records that are left out",
         path="spark_jobs/batch/chaining.py",
         before="            if any(counts):\n",
         after="            if not any(counts):\n",
@@ -52,7 +52,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a small checkpoint may leave out no record of a share",
-        rule="docs/sources.md, Records that are left out",
+        rule="docs/reference/sources.md, Records that are left out",
         path="connectors/spec/settings.py",
         before="        return math.ceil(",
         after="        return math.floor(",
@@ -60,7 +60,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what a stage that ran twice leaves out counts twice",
-        rule="docs/sources.md, Records that are left out",
+        rule="docs/reference/sources.md, Records that are left out",
         path="spark_jobs/batch/skipping.py",
         before="    return read.aside * tasks // max(read.marks, tasks)\n",
         after="    return read.aside * tasks // tasks\n",
@@ -68,7 +68,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a checkpoint that is told twice counts its skipped records twice",
-        rule="docs/watching.md, History and status",
+        rule="docs/how-to/watching.md, History and status",
         path="spark_jobs/observe/history/writer.py",
         before='        if run("INSERT OR IGNORE INTO skipped VALUES',
         after='        if run("INSERT OR REPLACE INTO skipped VALUES',
@@ -114,7 +114,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters that do not fit the counts are decided",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/batch.py",
         before="""        return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 """,
@@ -240,7 +240,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that tasks put aside are dropped",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/acks.py",
         before="""    return pa.concat_tables([RECORD.empty_table(), *letters])
 """,

@@ -62,7 +62,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a reset to an offset that is gone is done",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path=_NEW_START,
         before="        if is_before(start, least) or is_before(end, start):\n",
         after="        if is_before(end, start):\n",
@@ -70,7 +70,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a reset to a split that no source reads is done",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path=_NEW_START,
         before="(unknown := sorted(wanted.keys() - named))",
         after="(unknown := sorted(named - wanted.keys()))",
@@ -121,7 +121,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a repair of a job of one's own says that nothing is lost",
-        rule="docs/repair.md",
+        rule="docs/how-to/repair.md",
         path=_REPAIR,
         before="    if not loaded.sources:\n",
         after="    if not loaded.outputs:\n",
@@ -129,7 +129,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a stop takes a folder for a savepoint that it was not asked for",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_STOP,
         before="    if into is not None and not savepoint:\n",
         after="    if into is not None and savepoint:\n",
@@ -153,7 +153,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a stop without --now aborts the running checkpoint, and the other way round",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path=_STOP,
         before='{"now": "true"} if now else {}',
         after='{} if now else {"now": "true"}',
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a refusal of the driver is taken for done",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path=_ASKING,
         before="    if not answer.ok:\n",
         after="    if answer.ok is None:\n",
@@ -187,7 +187,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request to a process that has ended stays, and the next one does it",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path=_ASKING,
         before="""        channel.withdraw(request)
         raise

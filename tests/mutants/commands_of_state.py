@@ -32,7 +32,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a rescale to another number than the spec's is done",
-        rule="docs/rescaling.md",
+        rule="docs/how-to/rescaling.md",
         path=_RESCALE,
         before="    if said != str(state_partitions):\n",
         after="    if not said:\n",
@@ -40,7 +40,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a rescale with another number goes on where one has not ended",
-        rule="docs/rescaling.md",
+        rule="docs/how-to/rescaling.md",
         path=_RESCALE,
         before='        what = "finish" if unfinished == wanted else "take back"\n',
         after='        what = "finish"\n',
@@ -48,7 +48,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="state that the new spec cannot take is left behind without a word",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_BEGIN,
         before="    if changes.not_restored and not allowed.non_restored_state:\n",
         after="    if changes.not_restored and not allowed.duplicates:\n",
@@ -80,7 +80,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline begins from a savepoint that is damaged",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_BEGIN,
         before="    manifest = manifests.checked(allowed.folder)\n",
         after="    manifest = manifests.read(allowed.folder)\n",
@@ -88,7 +88,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline goes on beside a savepoint though its Spark checkpoint is lost",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_BEGIN,
         before="    if spark.query_id != head.query_id or spark.newest_planned < head.completed:\n",
         after="    if spark.query_id != head.query_id:\n",
@@ -96,7 +96,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="files that are not the savepoint's are deleted with it",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/stored.py",
         before="    if others := manifests.strangers(folder, manifest):\n",
         after="    if (others := manifests.strangers(folder, manifest)) and not folder.is_dir():\n",
@@ -104,7 +104,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a manifest names a file outside its savepoint",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_MANIFEST,
         before='or ".." in PurePosixPath(path).parts:\n',
         after='or "..." in PurePosixPath(path).parts:\n',
@@ -112,7 +112,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a file of a savepoint that was altered is not noticed",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path=_MANIFEST,
         before="        elif digest != entry.sha256:\n",
         after="        elif not digest:\n",

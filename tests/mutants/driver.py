@@ -27,7 +27,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a sink may be behind by more bytes than it may",
-        rule="docs/checkpoints.md",
+        rule="docs/reference/checkpoints.md",
         path="twophase/backlog.py",
         before="""        return self.max_bytes is None or waiting_bytes <= self.max_bytes or waiting <= 1
 """,
@@ -45,7 +45,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a sink that may outlast an outage gives up",
-        rule="docs/checkpoints.md",
+        rule="docs/reference/checkpoints.md",
         path="twophase/backlog.py",
         before="""                if not self.limit.outlasts_outages:
 """,
@@ -93,7 +93,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline that stops waits for a sink that is away without end",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/backlog.py",
         before="""            return left_at > 0.0 and time.monotonic() > left_at
 """,
@@ -196,7 +196,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="failures of an earlier interval count against a pipeline",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/restart.py",
         before="if now_s - each < self.interval_s)",
         after="if now_s >= each)",
@@ -206,7 +206,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline restarts once more than it may",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/restart.py",
         before="""        return self.delay_s if self.used <= self.attempts else None
 """,
@@ -216,7 +216,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a failure after a long time without one waits as the last of many",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/restart.py",
         before="""            self.used = 0
 """,

@@ -18,8 +18,8 @@ _LOSS_TESTS: Final = "tests/connectors/formats/test_json_loss.py"
 _PLAIN_TESTS: Final = "tests/connectors/formats/test_plain.py"
 _ENCODE_TESTS: Final = "tests/connectors/sql/test_encode.py"
 _NESTED_TESTS: Final = "tests/connectors/sql/test_nested_values.py"
-_RECORDS: Final = "docs/sources.md, Records that do not decode"
-_NESTED: Final = "docs/sinks.md, Nested values"
+_RECORDS: Final = "docs/reference/sources.md, Records that do not decode"
+_NESTED: Final = "docs/reference/sinks.md, Nested values"
 
 MUTANTS: Final = (
     Mutant(

@@ -128,7 +128,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a document of a newer format is read",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="twophase/codec.py",
         before="""    if found != known or type(found) is not int:
 """,
@@ -147,7 +147,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a record forgets that tasks have committed themselves",
-        rule="docs/protocol.md, At-least-once",
+        rule="docs/explanation/protocol.md, At-least-once",
         path="twophase/codec.py",
         before="""            direct=document.get("direct", False),
 """,
@@ -157,7 +157,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request that nobody waits for any more is carried out",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/requests.py",
         before=""" and request.expires_at > self.clock())
 """,
@@ -167,7 +167,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request that was answered is carried out once more",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="twophase/requests.py",
         before="for each in ids if _answered(each) not in names]",
         after="for each in ids]",
@@ -207,7 +207,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="each call to head opens a connection",
-        rule="docs/scale.md, Many pipelines",
+        rule="docs/explanation/scale.md, Many pipelines",
         path="connectors/sql/head.py",
         before="_KEPT: Final = 2\n",
         after="_KEPT: Final = 0\n",
@@ -215,7 +215,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a connection to head that has answered with an error is kept",
-        rule="docs/scale.md, Many pipelines",
+        rule="docs/explanation/scale.md, Many pipelines",
         path="connectors/sql/head.py",
         before="            self._engine.dispose()\n",
         after="",
@@ -223,7 +223,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start loses what a newer version keeps in head",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="twophase/effects.py",
         before="                    check_writable(seen.head)\n",
         after="                    pass\n",
@@ -234,7 +234,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a document that takes a newer reader is read",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="twophase/codec.py",
         before="    elif type(least) is not int or least > known:\n",
         after="    elif type(least) is not int:\n",
@@ -242,7 +242,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what is not known is passed over in a document of this format",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="twophase/codec.py",
         before='        if unknown and document["format"] <= newest:\n',
         after="        if False:\n",
@@ -340,7 +340,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="splits that are not pruned pile up",
-        rule="docs/scale.md, Many partitions",
+        rule="docs/explanation/scale.md, Many partitions",
         path="twophase/effects.py",
         before="if self.head.has_parts:",
         after="if False:",

@@ -14,7 +14,7 @@ _PRINTED: Final = "SECURITY.md, What is promised"
 MUTANTS: Final = (
     Mutant(
         name="a refusal shows what a password can be guessed by",
-        rule="docs/security.md, TLS and SASL to Kafka",
+        rule="docs/how-to/security.md, TLS and SASL to Kafka",
         path="connectors/kafka/settings.py",
         before='        return _SIGNATURES.sub("", text)\n',
         after="        return text\n",
@@ -22,7 +22,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="any host of the authority may pose as a broker",
-        rule="docs/security.md, TLS and SASL to Kafka",
+        rule="docs/how-to/security.md, TLS and SASL to Kafka",
         path="connectors/kafka/security.py",
         before="    verify_host_name: bool = True\n",
         after="    verify_host_name: bool = False\n",
@@ -38,7 +38,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the SQL of a step reads the driver's environment",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="spark_jobs/session/settings.py",
         before='    "spark.sql.variable.substitute": "false",',
         after='    "spark.sql.variable.substitute": "true",',
@@ -54,7 +54,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="nobody is told that Spark shows the secret of a step",
-        rule="docs/security.md, Secrets",
+        rule="docs/how-to/security.md, Secrets",
         path="connectors/spec/review.py",
         before='for name in ("ui", "eventLog"))',
         after='for name in ("ui",))',
@@ -91,7 +91,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a session of MySQL reads a backslash as it is",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path="connectors/sql/mysql/engine.py",
         before='    "sql_mode": "STRICT_ALL_TABLES,',
         after='    "sql_mode": "NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES,',
@@ -99,7 +99,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a session of PostgreSQL reads rows in the role's encoding",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path="connectors/sql/postgres/engine.py",
         before='    "client_encoding": "UTF8",\n',
         after="",

@@ -70,7 +70,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint that was cut short cannot be made again",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="twophase/restore.py",
         before="head.origin.ended if head.origin is not None else None}",
         after="None}",
@@ -78,7 +78,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a life from a savepoint is born with a checkpoint that waits for its commit",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="twophase/restore.py",
         before="""            committed=seed.checkpoint_id,
 """,
@@ -231,7 +231,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a rescale under way is taken back for another number",
-        rule="docs/rescaling.md",
+        rule="docs/how-to/rescaling.md",
         path="twophase/rescale.py",
         before="""    if done or partitions != before:
 """,

@@ -12,12 +12,12 @@ _MARKERS: Final = "connectors/kafka/sink/markers.py"
 _PLACE: Final = "connectors/kafka/sink/place.py"
 _MESSAGE_TESTS: Final = "tests/connectors/kafka/test_messages.py"
 _SETTING_TESTS: Final = "tests/connectors/kafka/test_settings.py"
-_TOPICS: Final = "docs/sinks.md, Topics"
+_TOPICS: Final = "docs/reference/sinks.md, Topics"
 
 MUTANTS: Final = (
     Mutant(
         name="the microseconds of a message's time are cut off",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path=_MESSAGES,
         before="pc.not_equal(whole.cast(column.type), column)",
         after="pc.less(stamps, -1)",

@@ -75,7 +75,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what retention has deleted is left out without permission",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_RANGES,
         before="                if not skip_lost or not reading.skip_lost():\n",
         after="                if not reading.skip_lost():\n",
@@ -83,7 +83,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="records are left out that retention still has",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_RANGES,
         before="        self.position = lost_end\n",
         after="        self.position = lost_end + 1\n",
@@ -107,7 +107,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="records behind an open transaction look like no records",
-        rule="docs/sources.md, Open transactions",
+        rule="docs/reference/sources.md, Open transactions",
         path=_POSITIONS,
         before="if end > ends[split]}\n",
         after="if end < ends[split]}\n",
@@ -147,7 +147,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a property of the user's makes a reader see aborted records",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_SETTINGS,
         before="""            **dict(self.properties),
             "bootstrap.servers": self.bootstrap_servers,
@@ -171,7 +171,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a property that takes code is taken",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path=_SETTINGS,
         before="        if _CALLBACK.search(name):\n",
         after="        if _CALLBACK.fullmatch(name):\n",
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a property that has a shell run a program is taken",
-        rule="docs/security.md, Tokens, and clouds",
+        rule="docs/how-to/security.md, Tokens, and clouds",
         path=_SETTINGS,
         before="""    r"|\\.cmd$"  #""",
         after="""    r""  #""",
@@ -187,7 +187,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a token is fetched in plain text",
-        rule="docs/security.md, Tokens, and clouds",
+        rule="docs/how-to/security.md, Tokens, and clouds",
         path="connectors/api/tls.py",
         before='    if parts.scheme.lower() != "https" or not parts.hostname:\n',
         after="    if not parts.hostname:\n",
@@ -195,7 +195,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a password in a message of the client is shown",
-        rule="docs/security.md, Secrets",
+        rule="docs/how-to/security.md, Secrets",
         path=_SETTINGS,
         before="            if value and _SECRET.search(name):\n",
         after="            if value and _SECRET.fullmatch(name):\n",

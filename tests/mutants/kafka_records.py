@@ -11,7 +11,7 @@ _BEGUN: Final = "spark_jobs/adapters/kafka_format.py"
 _QUERY_READER: Final = "spark_jobs/adapters/kafka_format.py"
 _READER_TESTS: Final = "tests/connectors/kafka/test_reader.py"
 _FORMAT_TESTS: Final = "tests/spark_jobs/adapters/test_kafka_format.py"
-_BAD_RECORDS: Final = "docs/sources.md, Records that do not decode"
+_BAD_RECORDS: Final = "docs/reference/sources.md, Records that do not decode"
 
 MUTANTS: Final = (
     Mutant(
@@ -80,7 +80,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="sources of a query that change places read each other's topics",
-        rule="docs/sources.md, In a query of your own",
+        rule="docs/reference/sources.md, In a query of your own",
         path=_QUERY_READER,
         before="        if offset.source == self._name or (",
         after="        if offset.source.startswith(FORMAT) or (",
@@ -88,7 +88,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="offsets from before there were ids are taken for any source's",
-        rule="docs/sources.md, In a query of your own",
+        rule="docs/reference/sources.md, In a query of your own",
         path=_QUERY_READER,
         before="(offset.source == FORMAT and all(map(self._reads, topics)))",
         after="offset.source == FORMAT",
@@ -120,7 +120,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a misspelled option of a source is left out",
-        rule="docs/sources.md, In a query of your own",
+        rule="docs/reference/sources.md, In a query of your own",
         path="spark_jobs/adapters/kafka_format.py",
         before="    if unknown:\n",
         after="    if unknown and not given:\n",

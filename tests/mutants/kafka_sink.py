@@ -13,8 +13,8 @@ _TARGET: Final = "connectors/kafka/sink/target.py"
 _ON_KAFKA: Final = "integration_tests/test_kafka_messages.py"
 _COMMITS: Final = "integration_tests/test_kafka_commit.py"
 _COMPLIANCE: Final = "integration_tests/test_compliance.py"
-_TOPICS: Final = "docs/sinks.md, Topics"
-_AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
+_TOPICS: Final = "docs/reference/sinks.md, Topics"
+_AT_LEAST_ONCE: Final = "docs/reference/sinks.md, At-least-once"
 
 MUTANTS: Final = (
     Mutant(

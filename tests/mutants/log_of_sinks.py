@@ -18,7 +18,7 @@ _REPAIR_TESTS: Final = "tests/connectors/sql/sqlite/test_sink_repair.py"
 _KEYED_TESTS: Final = "tests/connectors/log/test_keyed.py"
 _NEWEST_TESTS: Final = "tests/connectors/log/test_newest.py"
 _COMPLIANCE: Final = "tests/connectors/sql/sqlite/test_compliance.py"
-_MERGED: Final = "docs/sinks.md, Rows that are merged"
+_MERGED: Final = "docs/reference/sinks.md, Rows that are merged"
 
 MUTANTS: Final = (
     Mutant(
@@ -113,7 +113,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what an earlier version wrote side by side is not found",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path=_LISTED,
         before='*([""] if self.everywhere else [])):',
         after='*([] if self.everywhere else [""])):',
@@ -228,7 +228,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="`eos doctor` is content with a store that overwrites",
-        rule="docs/sinks.md, The log in an object store",
+        rule="docs/reference/sinks.md, The log in an object store",
         path="connectors/log/place.py",
         before="""        _put(storage, name, b"other")
     except ObjectExistsError:

@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_MSK: Final = "docs/security.md, Amazon MSK by IAM"
-_RDS: Final = "docs/security.md, Amazon RDS and Aurora by IAM"
+_MSK: Final = "docs/how-to/security.md, Amazon MSK by IAM"
+_RDS: Final = "docs/how-to/security.md, Amazon RDS and Aurora by IAM"
 _AWS: Final = "tests/connectors/test_aws_login.py"
 _DATABASE: Final = "tests/connectors/sql/test_database_aws_iam.py"
 

@@ -18,7 +18,7 @@ class Mutant:
     name: str
     """What the code does wrongly, one short sentence: "a commit without an answer is taken for done"."""
     rule: str
-    """The rule or history that it breaks ("R7", "H21"), or a section of the docs: "docs/sinks.md, Values"."""
+    """The rule or history that it breaks ("R7", "H21"), or a section of the docs: "docs/reference/sinks.md, Values"."""
     path: str
     """The module that it changes, from the project's root."""
     before: str

@@ -100,7 +100,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="an object may become larger than one request takes",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="wal/object.py",
         before="""        if self._left < 0:
 """,

@@ -16,7 +16,7 @@ _PROGRESS = (
 MUTANTS: Final = (
     Mutant(
         name="other users of the machine read the page without a token",
-        rule="docs/watching.md, Who may see it, and who may steer",
+        rule="docs/how-to/watching.md, Who may see it, and who may steer",
         path="spark_jobs/page/auth.py",
         before="        if not is_reading or path.startswith(_CLOSED):\n",
         after="        if not is_reading or (not self.is_loopback and path.startswith(_CLOSED)):\n",
@@ -24,7 +24,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the token that reads steers, too",
-        rule="docs/watching.md, Who may see it, and who may steer",
+        rule="docs/how-to/watching.md, Who may see it, and who may steer",
         path="spark_jobs/page/auth.py",
         before="                if not is_reading:\n",
         after="                if False:\n",
@@ -32,7 +32,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the token of the page is printed where the output is kept",
-        rule="docs/watching.md, Who may see it, and who may steer",
+        rule="docs/how-to/watching.md, Who may see it, and who may steer",
         path="spark_jobs/cli/ui.py",
         before="    if page.made_token is None or sys.stdout.isatty():\n",
         after="    if True:\n",
@@ -40,7 +40,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="everybody who may look into the folder reads the token of the page",
-        rule="docs/watching.md, Who may see it, and who may steer",
+        rule="docs/how-to/watching.md, Who may see it, and who may steer",
         path="spark_jobs/observe/run_lock.py",
         before="            if private:\n",
         after="            if False:\n",
@@ -48,7 +48,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline with records to read that completes no checkpoint is idle",
-        rule="docs/watching.md, Metrics",
+        rule="docs/how-to/watching.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="set(self.sources) and not any(each.unread != 0 for each in self.polls.values()):\n",
         after="set(self.sources):\n",
@@ -56,7 +56,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline with nothing to read does not go on",
-        rule="docs/watching.md, Metrics",
+        rule="docs/how-to/watching.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="            self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))\n",
         after="            pass\n",
@@ -64,7 +64,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what a plan has taken counts as unread",
-        rule="docs/watching.md, Metrics",
+        rule="docs/how-to/watching.md, Metrics",
         path="spark_jobs/observe/withheld.py",
         before="        begins = {**horizon.discovered.positions, **taken}\n",
         after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
@@ -72,7 +72,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="each partition is a series, though nobody has asked for that",
-        rule="docs/watching.md, Metrics",
+        rule="docs/how-to/watching.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="splits.items() if self.per_split else ():\n",
         after="splits.items():\n",
@@ -82,7 +82,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a line that a thread logs is of no pipeline",
-        rule="docs/watching.md, The log",
+        rule="docs/how-to/watching.md, The log",
         path="twophase/gather.py",
         before="Thread(target=copy_context().run, args=(_answer, futures[name], calls[name]),",
         after="Thread(target=_answer, args=(futures[name], calls[name]),",

@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a run until caught up goes on for records that came meanwhile",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/query/source.py",
         before="""            self._target = horizon if self._is_bounded else None
 """,
@@ -189,7 +189,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a checkpoint is decided on a plan that is not on disk",
-        rule="docs/protocol.md",
+        rule="docs/explanation/protocol.md",
         path="spark_jobs/run/checkpoints.py",
         before="""        self.log.sync_offsets(incarnation, number)
 """,
@@ -198,7 +198,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="head has the id of a query that is not on disk",
-        rule="docs/protocol.md",
+        rule="docs/explanation/protocol.md",
         path="spark_jobs/run/checkpoints.py",
         before="""            self.log.sync_query(incarnation)
 """,
@@ -219,7 +219,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a commit of Spark's that is cut off counts",
-        rule="docs/protocol.md",
+        rule="docs/explanation/protocol.md",
         path="spark_jobs/query/spark_log.py",
         before='newest_committed=newest_whole(folder / "commits")',
         after='newest_committed=max(numbers(folder / "commits"), default=-1)',
@@ -235,7 +235,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a rescale that Spark has committed is taken back",
-        rule="docs/rescaling.md",
+        rule="docs/how-to/rescaling.md",
         path="spark_jobs/query/spark_log.py",
         before="""            or state.newest_committed >= checkpoint_id
 """,
@@ -312,7 +312,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a plan of zero bytes is taken for whole",
-        rule="docs/protocol.md",
+        rule="docs/explanation/protocol.md",
         path="spark_jobs/query/truncated_files.py",
         before="len(lines) > 1 and all",
         after="all",

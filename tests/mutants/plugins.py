@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 _PLUGINS: Final = "connectors/api/plugins.py"
 _TESTS: Final = "tests/connectors/api/test_plugins.py::"
 _ANSWERS: Final = "tests/connectors/stores/test_answers.py::"
-_RULE: Final = "docs/plugins.md, Errors"
+_RULE: Final = "docs/tutorial/plugins.md, Errors"
 _BROKEN: Final = f"{_TESTS}test_one_that_cannot_be_used_is_one_error_and_breaks_no_other_spec"
 
 MUTANTS: Final = (
@@ -47,7 +47,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a program keeps the variables of Spark's processes",
-        rule="docs/api.md",
+        rule="docs/reference/api.md",
         path="spark_jobs/session/spark_session.py",
         before="@restored(_FOR_CHILDREN)\n",
         after="",

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_RULE: Final = "docs/protocol.md, What may happen, and what follows"
+_RULE: Final = "docs/explanation/protocol.md, What may happen, and what follows"
 _TESTS: Final = "tests/project/test_power_cut.py"
 
 MUTANTS: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
-_RULE: Final = "docs/repair.md, Beside dead letters"
+_RULE: Final = "docs/how-to/repair.md, Beside dead letters"
 _DECIDED: Final = "tests/twophase/test_repair.py"
 _WRITTEN: Final = "tests/spark_jobs/batch/test_batch.py"
 _FOUND: Final = "tests/spark_jobs/operations/test_repairing_dead_letters.py"

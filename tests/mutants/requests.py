@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="a checkpoint that was planned before the request answers it",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/checkpoint_requests.py",
         before="self.reports[1] if len(self.reports) > 1 else None",
         after="self.reports[0]",
@@ -19,7 +19,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request for a checkpoint is answered before every sink has committed",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/checkpoint_requests.py",
         before="""        if report is None or head.committed < report.record.checkpoint_id:
 """,
@@ -31,7 +31,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request for a checkpoint is answered while what there is waits for its commit",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/checkpoint_requests.py",
         before="return _nothing(head) if head.committed >= self.decided else None",
         after="return _nothing(head)",
@@ -41,7 +41,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a request that a run's end leaves is answered by nobody",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/checkpoint_requests.py",
         before="""            self.reply(demand.request, Answer(ok=False, message=f"{why} before the checkpoint was committed"))
 """,
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline whose process was killed is taken for running",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/observe/run_lock.py",
         before="""            if _is_free(file.fileno()):
                 return None
@@ -64,7 +64,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a sweep forgets a run that lives",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/observe/run_lock.py",
         before="""            if _is_free(file.fileno()):
                 path.unlink()
@@ -76,7 +76,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="two commands of one kind work on a pipeline at once",
-        rule="docs/repair.md",
+        rule="docs/how-to/repair.md",
         path="spark_jobs/observe/run_lock.py",
         before="""            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -90,7 +90,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the folder of the next life is deleted with the old one's",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/operations/deletion.py",
         before=" if not path.name.startswith(reset.head.incarnation))",
         after=")",

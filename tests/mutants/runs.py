@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="an error that no restart cures is tried again",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/runner.py",
         before="random.random()) if error.retriable else None",
         after="random.random())",
@@ -17,7 +17,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start goes on without a sink whose rows wait as prepared transactions",
-        rule="docs/sinks.md, Sinks that are slow, or away",
+        rule="docs/reference/sinks.md, Sinks that are slow, or away",
         path="spark_jobs/run/open_driver.py",
         before="outlasts_outages=has_log)",
         after="outlasts_outages=True)",
@@ -25,7 +25,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a stop hides that decided rows wait for their commit",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/runner.py",
         before="                    if not isinstance(error, PrepareError):",
         after="                    if isinstance(error, PrepareError):",
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a run does not repair what a power cut has left",
-        rule="docs/protocol.md",
+        rule="docs/explanation/protocol.md",
         path="spark_jobs/run/recovery.py",
         before="""            mend(driver, log, told)
 """,
@@ -62,7 +62,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="steps that keep state may change places",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/run/runner.py",
         before="""            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
 """,
@@ -71,7 +71,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a stop leaves sinks behind that it could wait for",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/query_run.py",
         before="""            self.driver.drain()
 """,
@@ -82,7 +82,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="an error of a batch hides behind a stop",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/query_run.py",
         before="""        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
 """,
@@ -92,7 +92,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a run does not keep of which steps its state is",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/run/query_run.py",
         before="""                self._keep_plan()
 """,
@@ -113,7 +113,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="state that Spark cannot read is tried again without end",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/session/failures.py",
         before="""    if other := _OTHER_STATE.search(text):
 """,
@@ -125,7 +125,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a worker that lacks a module is tried again without end",
-        rule="docs/deploying.md",
+        rule="docs/how-to/deploying.md",
         path="spark_jobs/session/failures.py",
         before="""    if lacking := _WORKER.search(text):
 """,
@@ -135,7 +135,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a checkpoint begins after a request to stop",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
         before="""            if self.is_stopping():
                 raise StopRequestedError
@@ -145,7 +145,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a second request to stop waits for the checkpoint as the first did",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
         before="""            if self.abort_running and running is not None:
 """,
@@ -155,7 +155,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a stop does not wait for the checkpoint under way",
-        rule="docs/operations.md",
+        rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
         before="""        self._idle.clear()
         try:

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="state goes to the operator of the same number, whatever its name",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/spark_rewriting.py",
         before="""            number = now.get(int(match["operator"]))
 """,
@@ -19,7 +19,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="state of a step that is gone is kept in what Spark commits",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/spark_rewriting.py",
         before=" for number, each in ids.items() if int(number) in now}",
         after=" for number, each in ids.items()}",
@@ -27,7 +27,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="offsets go to the source in the same place, whatever its name",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/spark_rewriting.py",
         before='*(known.get(name, "-") for name in sources)]',
         after="*lines]",
@@ -35,7 +35,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="state of a life from a savepoint is not on disk when head has it",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/spark_rewriting.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
@@ -46,7 +46,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="steps that have changed places take each other's state",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",
         before="""    moved = [now.operators[number] for number, before in operators.items() if number != before]
 """,
@@ -58,7 +58,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="state that the new query lacks is left behind without a word",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",
         before="""    return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in lost)), restored)
 """,
@@ -68,7 +68,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="positions of a source that is gone are left behind without a word",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",
         before=" for name in then.sources if name not in now.sources]",
         after=" for name in then.sources if name in now.sources and not name]",
@@ -76,7 +76,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what a start from a savepoint reads again is not told",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/repeated_records.py",
         before="""            if source in sources and is_before(first, end):
 """,
@@ -86,7 +86,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint of another life tells of no other life",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/repeated_records.py",
         before="other_life=not is_of(head, at.incarnation, savepoint))",
         after="other_life=False)",
@@ -94,7 +94,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint writes rows twice without being asked",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="""    if beginning.repeated.any and not allowed.duplicates:
 """,
@@ -104,7 +104,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint leaves state behind without being asked",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="""    if changes.not_restored and not allowed.non_restored_state:
 """,
@@ -116,7 +116,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline whose state is lost goes on as if it were there",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="""    if spark.query_id != head.query_id or spark.newest_planned < head.completed:
         return False""",
@@ -128,7 +128,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a source that is new since the savepoint begins at the end of another",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="""        if source.name in at.initial:
 """,
@@ -140,7 +140,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint without state goes back to where the splits began",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="StartingPoint({**each.positions, **positions.get(name, {})}, each.identities)",
         after="StartingPoint(each.positions, each.identities)",
@@ -150,7 +150,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="half of a folder that a start from a savepoint has left is taken for whole",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/from_savepoint.py",
         before="""    sweep(each for each in held if head is None or each.name != head.incarnation)
 """,

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="a savepoint takes a checkpoint that Spark has not done",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="min(head.committed, log.state(head.incarnation).newest_committed)",
         after="head.committed",
@@ -19,7 +19,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint has the positions after a later checkpoint",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""        if record.checkpoint_id > number:
             for source""",
@@ -29,7 +29,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="positions of a checkpoint whose record is gone are guessed",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""    if missing := set(range(number + 1, status.head.completed + 1)) - later:
 """,
@@ -41,7 +41,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint of a stopped pipeline lacks what waits for its commit",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""    if head.completed > head.committed and not is_running:
 """,
@@ -53,7 +53,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint shares its files with Spark",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
@@ -65,7 +65,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint lacks a file that Spark deletes while it is copied",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""    try:
         os.link(source, target)
@@ -83,7 +83,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint has its name before its manifest",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""        _store(partial / manifests.NAME, manifests.encode(manifest))
 """,
@@ -95,7 +95,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="files of a savepoint are not on disk when its manifest is",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
@@ -106,7 +106,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the manifest of a savepoint is not on disk when the savepoint is told",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""        file.flush()
         os.fsync(file.fileno())
@@ -117,7 +117,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the names within a savepoint are not on disk when its manifest is",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""        sync_folders(partial)
 """,
@@ -126,7 +126,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the name of a savepoint is not on disk when it is told",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
         before="""        partial.rename(folder)
         sync(into)
@@ -137,7 +137,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="of state that changes were written upon the newest snapshot is left out",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/spark_files.py",
         before="""        if snapshots and len(ids) == 1:
 """,
@@ -147,7 +147,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="files of state that a losing task wrote are taken for the decided ones",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/spark_files.py",
         before="""                store = _store(state / str(partition), checkpoint_id + 1, each)
                 paths += [_in(folder, path) for path in _of_version(store, checkpoint_id + 1, each)]
@@ -159,7 +159,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what an operator becomes after the savepoint is taken with it",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/spark_files.py",
         before="""int(path.name) > checkpoint_id
 """,
@@ -171,7 +171,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint without the plan before its batch",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/spark_files.py",
         before='[f"offsets/{checkpoint_id - 1}"] if checkpoint_id > 0 else []',
         after="[]",
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint of another format is read",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="spark_jobs/savepoints/manifest.py",
         before='        check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")\n',
         after="",
@@ -187,7 +187,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a manifest that is damaged is believed",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/manifest.py",
         before="""        if document.pop("checksum") != sha256_of(_dump(document)):
 """,

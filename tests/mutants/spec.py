@@ -17,8 +17,8 @@ _TABLE_TESTS: Final = "tests/connectors/spec/test_table_names.py"
 _MISTAKES: Final = "tests/connectors/spec/test_mistakes.py"
 _VALUES: Final = "tests/connectors/spec/test_values.py"
 _PROMISES: Final = "tests/connectors/spec/test_guarantees.py"
-_GUARANTEED: Final = "docs/guarantees.md, What each sink guarantees"
-_AT_LEAST_ONCE: Final = "docs/sinks.md, At-least-once"
+_GUARANTEED: Final = "docs/explanation/guarantees.md, What each sink guarantees"
+_AT_LEAST_ONCE: Final = "docs/reference/sinks.md, At-least-once"
 
 _ONE_QUERY: Final = (
     "tests/spark_jobs/query/test_one_query.py::test_more_than_a_query_is_refused_and_has_done_nothing",
@@ -35,7 +35,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a setting that breaks the transactions of a sink is taken",
-        rule="docs/sinks.md, Topics",
+        rule="docs/reference/sinks.md, Topics",
         path=_KAFKA_SINK,
         before='    "acks": _TRANSACTIONS_ARE_OURS,\n',
         after="",
@@ -43,7 +43,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a sink has two topics",
-        rule="docs/sinks.md, Topics",
+        rule="docs/reference/sinks.md, Topics",
         path=_KAFKA_SINK,
         before="        if (self.topic is None) == (self.topic_column is None):\n",
         after="        if self.topic is None and self.topic_column is None:\n",
@@ -69,7 +69,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a moment without a zone is taken for UTC",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_STARTING,
         before="""    if value.tzinfo is None:
         raise wrong(f"'{value.isoformat()}' has no time zone", suggestion=f"{value.isoformat()}Z")
@@ -82,7 +82,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a moment is rounded to seconds",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_STARTING,
         before="    return round((value - datetime.fromtimestamp(0, UTC)).total_seconds() * 1000)\n",
         after="    return round((value - datetime.fromtimestamp(0, UTC)).total_seconds()) * 1000\n",
@@ -90,7 +90,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="an offset that is no whole number from 0 is taken",
-        rule="docs/sources.md",
+        rule="docs/reference/sources.md",
         path=_STARTING,
         before="or isinstance(offset, bool) or offset < 0:\n",
         after="or isinstance(offset, bool):\n",
@@ -154,7 +154,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a reference in what came from outside is resolved once more",
-        rule="docs/security.md, Secrets",
+        rule="docs/how-to/security.md, Secrets",
         path=_SUBSTITUTION,
         before="""            value = self._resolve(match)
             pieces.append(value)
@@ -167,7 +167,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="blanks at the end of a secret's file are not a part of it",
-        rule="docs/security.md, Secrets",
+        rule="docs/how-to/security.md, Secrets",
         path="connectors/secrets.py",
         before='        return content.decode().removesuffix("\\n").removesuffix("\\r")\n',
         after="        return content.decode().rstrip()\n",
@@ -175,7 +175,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="of two equal keys of a spec the later one counts",
-        rule="docs/spec.md, The spec",
+        rule="docs/reference/spec.md, The spec",
         path=_READER,
         before="            if key in entries:\n",
         after="            if key in entries and not key:\n",
@@ -183,7 +183,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a number with a leading zero becomes another number",
-        rule="docs/spec.md, The spec",
+        rule="docs/reference/spec.md, The spec",
         path=_READER,
         before='_INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")\n',
         after='_INTEGER: Final = re.compile(r"-?([0-9]{1,18})")\n',
@@ -191,7 +191,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a step's SQL may be a command",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="spark_jobs/query/one_query.py",
         before="    elif name not in _OPERATORS:",
         after="    elif False:",
@@ -199,7 +199,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a step's SQL may compute the name of a function",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="spark_jobs/query/one_query.py",
         before='    if _name(expression) != "Literal":',
         after="    if False:",
@@ -207,7 +207,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="functions in WITH and in subqueries of a step's SQL are not looked at",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="spark_jobs/query/one_query.py",
         before="    for child in (*_items(plan.children()), *_items(plan.innerChildren())):",
         after="    for child in _items(plan.children()):",
@@ -215,7 +215,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a step's SQL is given to Spark as it is",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="spark_jobs/query/steps.py",
         before="        check_query(spark, step.sql)\n",
         after="",
@@ -223,7 +223,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a name behind a comma counts as a table in every clause",
-        rule="docs/decisions.md",
+        rule="docs/explanation/decisions.md",
         path=_TABLE_NAMES,
         before="scope.expects_table = scope.lists_tables and not scope.lists_rows",
         after="scope.expects_table = True",
@@ -231,7 +231,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="IS DISTINCT FROM begins a list of tables",
-        rule="docs/decisions.md",
+        rule="docs/explanation/decisions.md",
         path=_TABLE_NAMES,
         before="(scope.is_query and not self._is_comparison(index))",
         after="scope.is_query",
@@ -239,7 +239,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a command in a step's SQL passes for a query where no Spark is started",
-        rule="docs/security.md, A spec is data",
+        rule="docs/how-to/security.md, A spec is data",
         path="connectors/spec/flow.py",
         before=" and first[1].lower() not in _QUERY_WORDS else",
         after=" and False else",

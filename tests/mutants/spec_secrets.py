@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _SECRETS: Final = "connectors/api/masking.py"
-_MASKING: Final = "docs/security.md, Secrets"
+_MASKING: Final = "docs/how-to/security.md, Secrets"
 _QUOTED: Final = "tests/connectors/spec/test_secrets.py::test_a_secret_is_masked_however_it_is_quoted"
 _JSON_NAMES: Final = "tests/connectors/spec/test_secrets.py::test_names_in_json_are_masked_as_values_are"
 _NO_MISTAKE: Final = "tests/connectors/spec/test_secrets.py::test_no_mistake_shows_a_secret"
@@ -179,7 +179,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="half of a character in a spec is taken for text",
-        rule="docs/spec.md, The spec",
+        rule="docs/reference/spec.md, The spec",
         path="connectors/spec/yaml_reader.py",
         before=" if _HALF.search(text) else text\n",
         after=" if False else text\n",

@@ -250,7 +250,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that PostgreSQL does not merge are not missed",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=_POSTGRES,
         before="    if merged != rows:",
         after="    if False:",
@@ -258,7 +258,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="keys that PostgreSQL does not delete are not missed",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=_POSTGRES,
         before="        _check_count(keys.num_rows - left, keys.num_rows)\n",
         after="",
@@ -266,7 +266,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that MySQL alters while it merges them pass",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=_MYSQL,
         before="        if faults := refusals(self.warnings()):",
         after="        if faults := refusals(()):",
@@ -290,7 +290,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="MySQL replaces rows though triggers would see it",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/mysql/store.py",
         before='        and not _has(session, target, "TRIGGERS", "EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s")\n',
         after="",
@@ -298,7 +298,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="MySQL replaces rows where triggers may be hidden from the user",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/mysql/store.py",
         before='frozenset({"DELETE", "INSERT", "TRIGGER"})',
         after='frozenset({"DELETE", "INSERT"})',
@@ -306,7 +306,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="foreign keys stay unchecked on a connection that replaced rows",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/mysql/store.py",
         before='        session.execute("SET SESSION foreign_key_checks = 1")\n',
         after="        pass\n",
@@ -332,7 +332,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a conflict clause of a SQLite table drops rows",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=_SQLITE,
         before="INSERT OR ABORT INTO",
         after="INSERT INTO",
@@ -340,7 +340,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that a trigger of SQLite leaves out are not missed",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=_SQLITE,
         before="        if stored != batch.num_rows:",
         after="        if False:",

@@ -10,11 +10,11 @@ _POOL: Final = "connectors/sql/pool.py"
 _WRITER: Final = "connectors/sql/bulk_writer.py"
 _TESTS: Final = "tests/connectors/sql/test_pool_played.py::"
 _SHARED: Final = (f"{_TESTS}test_tasks_share_a_login_and_each_begins_with_settings_of_its_own",)
-_RULE: Final = "docs/sinks.md, Connections"
+_RULE: Final = "docs/reference/sinks.md, Connections"
 
 _HEADROOM: Final = "connectors/sql/headroom.py"
 _LIMITS: Final = "integration_tests/test_connection_limits.py::"
-_DOCTOR: Final = "docs/scale.md, Many pipelines"
+_DOCTOR: Final = "docs/explanation/scale.md, Many pipelines"
 
 MUTANTS: Final = (
     Mutant(
@@ -147,7 +147,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a kept connection to MySQL speaks the server's character set",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path="connectors/sql/mysql/connection.py",
         before="        self.set_character_set(self.charset, self.collation)\n",
         after="",

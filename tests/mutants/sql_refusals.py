@@ -1,4 +1,4 @@
-"""Rows that a table refuses: found by halving, and dead letters in the transaction that applies a log (docs/sinks.md)."""
+"""Rows that a table refuses: found by halving, and dead letters in the transaction that applies a log (docs/reference/sinks.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _REFUSING: Final = "connectors/sql/log/refusing.py"
 _APPLY: Final = "connectors/sql/log/apply.py"
 _SIEVE: Final = "connectors/row_bisector.py"
 _DIRECT: Final = "connectors/sql/sqlite/direct_writer.py"
-_RULE: Final = "docs/sinks.md, Rows that a sink refuses"
+_RULE: Final = "docs/reference/sinks.md, Rows that a sink refuses"
 _TESTS: Final = "tests/connectors/test_refused_by_a_log.py::"
 _LETTERS: Final = (f"{_TESTS}test_a_refused_row_is_a_letter_and_the_others_are_there",)
 
@@ -81,7 +81,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that are only tried out are committed",
-        rule="docs/protocol.md, At-least-once",
+        rule="docs/explanation/protocol.md, At-least-once",
         path=_DIRECT,
         before='            finally:\n                store.execute("ROLLBACK")',
         after='            finally:\n                store.execute("COMMIT")',

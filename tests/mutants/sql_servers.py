@@ -188,7 +188,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a server of PostgreSQL on another machine is not verified",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path="connectors/sql/postgres/address.py",
         before='    return {**({} if "sslmode" in query else {"sslmode": "verify-full"}), **authorities}',
         after='    return {**({} if "sslmode" in query else {"sslmode": "prefer"}), **authorities}',
@@ -198,7 +198,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters are read over a connection that knows nothing of TLS",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path="connectors/sql/dead_letters.py",
         before="    engine = kind.open_engine(url, 0)\n",
         after="    from sqlalchemy import create_engine\n\n    engine = create_engine(url)\n",
@@ -208,7 +208,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a MySQL server that has proved nothing gets the password in clear text",
-        rule="docs/security.md, Logins",
+        rule="docs/how-to/security.md, Logins",
         path="connectors/sql/mysql/connection.py",
         before="        if plugin in _CLEAR and not self._is_verified:",
         after="        if plugin in _CLEAR and self._sock is None:",
@@ -216,7 +216,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a MySQL server that has proved nothing says for which key the password is encrypted",
-        rule="docs/security.md, Logins",
+        rule="docs/how-to/security.md, Logins",
         path="connectors/sql/mysql/connection.py",
         before="        if self._sock is None:  # the URL's",
         after="        if self._pinned is None:  # the URL's",
@@ -224,7 +224,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a PostgreSQL server that has proved nothing gets the password in clear text",
-        rule="docs/security.md, Logins",
+        rule="docs/how-to/security.md, Logins",
         path="connectors/sql/postgres/address.py",
         before="    return {_REQUIRE_AUTH: str(said)}",
         after="    return {}",
@@ -232,7 +232,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="any certificate of its authority passes for that of a MySQL server",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path="connectors/sql/mysql/address.py",
         before="    context.check_hostname = asked is Protection.FULL\n",
         after="    context.check_hostname = False\n",
@@ -242,7 +242,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a password in a URL of MySQL is shown",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path="connectors/sql/mysql/address.py",
         before='return place_of(parsed.host or "localhost", ',
         after='return place_of(f"{parsed.password}.{parsed.host}", ',

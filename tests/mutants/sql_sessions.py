@@ -18,7 +18,7 @@ _GONE: Final = (f"{_TESTS}test_after_which_errors_an_answer_is_not_known",)
 MUTANTS: Final = (
     Mutant(
         name="a connection to MySQL keeps the server's time zone",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path=_MYSQL,
         before='    "time_zone": "+00:00",\n',
         after="",
@@ -34,7 +34,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a connection to MySQL counts up where the rows give a 0",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path=_MYSQL,
         before='    "NO_ENGINE_SUBSTITUTION,NO_AUTO_VALUE_ON_ZERO",',
         after='    "NO_ENGINE_SUBSTITUTION",',
@@ -42,7 +42,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a connection to MySQL hides that a decimal was rounded",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path=_MYSQL,
         before='    "sql_notes": 1,',
         after='    "sql_notes": 0,',
@@ -74,7 +74,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a connection to PostgreSQL keeps the server's time zone",
-        rule="docs/sinks.md, Values",
+        rule="docs/reference/sinks.md, Values",
         path=_POSTGRES,
         before='    "timezone": "UTC",\n',
         after="",
@@ -194,7 +194,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters are read in the time zone of PostgreSQL",
-        rule="docs/sinks.md, Looking at them, and sending them once more",
+        rule="docs/reference/sinks.md, Looking at them, and sending them once more",
         path="connectors/sql/postgres/kind.py",
         before="    in_utc=\"SET timezone = 'UTC'\",",
         after='    in_utc="",',
@@ -202,7 +202,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters are read in the time zone of MySQL",
-        rule="docs/sinks.md, Looking at them, and sending them once more",
+        rule="docs/reference/sinks.md, Looking at them, and sending them once more",
         path="connectors/sql/mysql/kind.py",
         before="    in_utc=\"SET time_zone = '+00:00'\",",
         after='    in_utc="",',

@@ -1,4 +1,4 @@
-"""Values on their way to databases, keys that tasks share out, and tables that a start makes (docs/sinks.md, H15)."""
+"""Values on their way to databases, keys that tasks share out, and tables that a start makes (docs/reference/sinks.md, H15)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MYSQL: Final = "connectors/sql/mysql/encode.py"
 _BULK: Final = "connectors/sql/mysql/bulk.py"
 _POSTGRES: Final = "connectors/sql/postgres/encode.py"
 _LIMITS: Final = "connectors/sql/limits.py"
-_RULE: Final = "docs/sinks.md, Values"
+_RULE: Final = "docs/reference/sinks.md, Values"
 _TESTS: Final = "tests/connectors/sql/test_values.py::"
 _MYSQL_TEXT: Final = (f"{_TESTS}test_the_text_that_mysql_reads",)
 _MYSQL_ALTERS: Final = (f"{_TESTS}test_what_mysql_would_alter_is_a_bad_row",)
@@ -282,7 +282,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a column that is added to a table cannot be NULL in the rows before it",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/schema_migration.py",
         before='        return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}" for row in added]',
         after='        return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}{self._not_null(row)}" for row in added]',
@@ -292,7 +292,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a table that somebody else made at the same moment stops a start",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/schema_migration.py",
         before="                if statement in self.plan():\n                    raise",
         after="                if statement:\n                    raise",
@@ -300,7 +300,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="PostgreSQL cuts off the rest of a long name",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path="connectors/sql/schema_migration.py",
         before="        if longest is not None and len(name.encode()) > longest:",
         after="        if longest is not None and len(name) > longest:",

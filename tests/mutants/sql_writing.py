@@ -61,7 +61,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="at-least-once a task commits while its last rows are still on their way",
-        rule="docs/protocol.md, At-least-once",
+        rule="docs/explanation/protocol.md, At-least-once",
         path=_DIRECT,
         before='                self._sender.wait()\n                session.execute("COMMIT")',
         after='                session.execute("COMMIT")',
@@ -69,7 +69,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="at-least-once each statement of a task is a transaction",
-        rule="docs/protocol.md, At-least-once",
+        rule="docs/explanation/protocol.md, At-least-once",
         path=_DIRECT,
         before="        session.execute(session.begin)\n",
         after="        return\n",
@@ -77,7 +77,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="at-least-once a task does not wait for the answer to its commit",
-        rule="docs/protocol.md, At-least-once",
+        rule="docs/explanation/protocol.md, At-least-once",
         path=_DIRECT,
         before='                session.execute("COMMIT")\n',
         after='                self._sender.submit(lambda: session.execute("COMMIT") and None)\n',
@@ -101,7 +101,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows before a bad one of the same batch stay",
-        rule="docs/sinks.md, Rows that a sink refuses",
+        rule="docs/reference/sinks.md, Rows that a sink refuses",
         path=_BULK,
         before="        with translate_errors(doing), savepoint(self._opened()):\n",
         after="        with translate_errors(doing):\n",
@@ -109,7 +109,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="the savepoint of a batch that is undone stays open",
-        rule="docs/sinks.md, Rows that a sink refuses",
+        rule="docs/reference/sinks.md, Rows that a sink refuses",
         path="connectors/sql/statements.py",
         before='        server.execute(f"RELEASE SAVEPOINT {_SAVEPOINT}")\n        raise\n',
         after="        raise\n",
@@ -125,7 +125,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a batch between savepoints counts before the server has answered",
-        rule="docs/sinks.md, Rows that a sink refuses",
+        rule="docs/reference/sinks.md, Rows that a sink refuses",
         path=_BULK,
         before="                self.write(batch)\n                with translate_errors(doing), self._bad_rows_named():\n"
         "                    self._sender.wait()\n",
@@ -158,7 +158,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="COPY's count of rows is not looked at",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=f"{_POSTGRES}copying.py",
         before="    if stored != rows:",
         after="    if False:",
@@ -166,7 +166,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="LOAD DATA's count of rows is not looked at",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=f"{_MYSQL}bulk.py",
         before="        if not payload.rows <= stored <= self._most * payload.rows:",
         after="        if False:",
@@ -174,7 +174,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows that MySQL alters with a warning pass",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=f"{_MYSQL}bulk.py",
         before="        if faults := refusals(session.warnings()):",
         after="        if faults := refusals(()):",
@@ -182,7 +182,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="warnings that MySQL does not show pass",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=f"{_MYSQL}engine.py",
         before="        if count == 0:\n            return ()",
         after='        if count == 0 or not self.execute("SHOW WARNINGS LIMIT 64"):\n            return ()',
@@ -190,7 +190,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a row that MySQL refuses is an outage",
-        rule="docs/sinks.md, Rows that a sink refuses",
+        rule="docs/reference/sinks.md, Rows that a sink refuses",
         path=f"{_MYSQL}bulk.py",
         before="            if is_row_fault(error.number):",
         after="            if False:",
@@ -198,7 +198,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a lock that PostgreSQL waits for is a bad row",
-        rule="docs/sinks.md, Rows that a sink refuses",
+        rule="docs/reference/sinks.md, Rows that a sink refuses",
         path=f"{_POSTGRES}copying.py",
         before="        if error.row_fault:",
         after="        if not error.disconnected:",
@@ -214,7 +214,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="MySQL is sent any file that it asks for",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path=f"{_MYSQL}connection.py",
         before="            payload = connection.take()\n",
         after="            payload = connection._payload or memoryview(b'secrets')\n",
@@ -222,7 +222,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="MySQL is sent rows a second time",
-        rule="docs/security.md",
+        rule="docs/how-to/security.md",
         path=f"{_MYSQL}connection.py",
         before="        payload, self._payload = self._payload, None",
         after="        payload = self._payload",
@@ -230,7 +230,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="rows of an INSERT that MySQL leaves out are not missed",
-        rule="docs/sinks.md",
+        rule="docs/reference/sinks.md",
         path=f"{_MYSQL}bulk.py",
         before="            yield Payload(statement, None, stop - start, first_row + start, len(statement))",
         after="            yield Payload(statement, None, stop - start - 1, first_row + start, len(statement))",

@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _TESTS: Final = "tests/project/test_neighbours.py::"
-_RULE: Final = "docs/protocol.md, Formats"
+_RULE: Final = "docs/explanation/protocol.md, Formats"
 
 MUTANTS: Final = (
     Mutant(

@@ -7,7 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _TESTS: Final = "tests/connectors/sql/test_table_formats.py::"
-_RULE: Final = "docs/protocol.md, Formats"
+_RULE: Final = "docs/explanation/protocol.md, Formats"
 
 MUTANTS: Final = (
     Mutant(

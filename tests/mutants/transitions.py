@@ -46,7 +46,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a life from a savepoint goes back to its initial positions",
-        rule="docs/savepoints.md",
+        rule="docs/how-to/savepoints.md",
         path="twophase/transitions.py",
         before="{**added, **head.positions.get(self.source, {})}",
         after="{**head.positions.get(self.source, {}), **added}",

@@ -9,7 +9,7 @@ from tests.mutants.mutant import Mutant
 MUTANTS: Final = (
     Mutant(
         name="a worker keeps state on a disk of its own",
-        rule="docs/deploying.md, On a cluster",
+        rule="docs/how-to/deploying.md, On a cluster",
         path="spark_jobs/run/shared_state.py",
         before="if not each.location})",
         after="if not each})",
@@ -47,7 +47,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="fewer dead letters than were counted are decided",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/dead_letters.py",
         before="        if written < least or (",
         after="        if (",
@@ -55,7 +55,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="dead letters without end stop nothing",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/dead_letters.py",
         before="""        if written > self.letters.most:
             return too_many""",
@@ -65,7 +65,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a task writes dead letters without end",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/dead_letters.py",
         before="""                    if rows > self.most:
 """,
@@ -75,7 +75,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a source ends what it reads without a mark",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/query/marks.py",
         before="""    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
 """,
@@ -85,7 +85,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a mark counts the records of its last piece alone",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/query/marks.py",
         before="""        aside += count
 """,
@@ -95,7 +95,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a task that was not read to its end is believed",
-        rule="docs/sinks.md, Dead letters",
+        rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/dead_letters.py",
         before="""        return self.marks == len(self.tasks)
 """,

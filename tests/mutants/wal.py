@@ -157,7 +157,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a segment of a newer format is read",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="wal/segment.py",
         before="""        if fields["format"] != FORMAT:
 """,
@@ -167,7 +167,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a segment of another layout is called damaged",
-        rule="docs/protocol.md, Formats",
+        rule="docs/explanation/protocol.md, Formats",
         path="wal/segment.py",
         before="""    if begin.startswith(_NAME) and begin != MAGIC:
 """,

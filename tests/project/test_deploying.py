@@ -1,4 +1,4 @@
-"""What docs/deploying.md says to type, and the files of docker/ that it names."""
+"""What docs/how-to/deploying.md says to type, and the files of docker/ that it names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spark_jobs.submit.line import APPLICATION
 
 ROOT = Path(__file__).parents[2]
 DOCKER = ROOT / "docker"
-PAGE = (ROOT / "docs" / "deploying.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "deploying.md").read_text()
 LINES = re.findall(r"^eos submit (.*)$", PAGE, re.MULTILINE)
 VARIABLES = {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from spark_jobs.operations.new_start import parse
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-COMMANDS = (ROOT / "docs" / "commands.md").read_text()
+COMMANDS = (ROOT / "docs" / "reference" / "commands.md").read_text()
 TABLE = dict(re.findall(r"^\| `eos ([\w-]+)[^`]*` \| (.+) \|$", COMMANDS, re.MULTILINE))
 
 
@@ -40,7 +41,7 @@ def test_every_command_teaches_by_example(command: str, capsys: pytest.CaptureFi
 
 
 def test_every_command_in_the_docs_is_one() -> None:
-    texts = [README, *(path.read_text() for path in (ROOT / "docs").glob("*.md"))]
+    texts = [README, *(path.read_text() for path in (ROOT / "docs").rglob("*.md"))]
     blocks = [block for text in texts for block in re.findall(r"```(.*?)```", text, re.DOTALL)]
     spans = [
         span for text in texts for span in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
@@ -94,9 +95,11 @@ def test_every_example_is_a_valid_spec(path: Path) -> None:
 
 
 def _fragments() -> list[tuple[str, str]]:
-    pages = sorted((ROOT / "docs").glob("*.md"))
+    pages = sorted((ROOT / "docs").rglob("*.md"))
     found = [
-        (page.name, block) for page in pages for block in re.findall(r"```yaml\n(.*?)```", page.read_text(), re.DOTALL)
+        (page.name, textwrap.dedent(block))
+        for page in pages
+        for block in re.findall(r"^ *```yaml\n(.*?)^ *```", page.read_text(), re.DOTALL | re.MULTILINE)
     ]
     return [each for each in found if each[1] != _NUMBERS.read_text()]
 
@@ -116,6 +119,6 @@ def test_every_part_of_a_spec_in_the_docs_fits_into_the_example(page: str, fragm
 
 
 def test_the_positions_that_the_page_of_the_spec_names() -> None:
-    page = (ROOT / "docs" / "spec.md").read_text()
+    page = (ROOT / "docs" / "reference" / "spec.md").read_text()
     (line,) = re.findall(r"`eos reset SPEC --to (\w+)` \(or `(\w+)`, or `([^`]+)`\)", page)
     assert [parse(each) for each in line] == ["earliest", "latest", {"orders/0": 17, "orders/1": 4}]

@@ -19,7 +19,7 @@ from typer.main import get_command
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 MAKEFILE = (ROOT / "Makefile").read_text()
 _COMMAND = re.compile(

@@ -1,4 +1,4 @@
-"""The page docs/keys.md names exactly the keys of `eos schema`."""
+"""The page docs/reference/keys.md names exactly the keys of `eos schema`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from connectors.spec.spec import json_schema
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "keys.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "keys.md"
 _ROW = re.compile(r"^\| `([^`]*)` \|", re.MULTILINE)
 
 

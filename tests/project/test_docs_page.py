@@ -1,4 +1,4 @@
-"""What docs/watching.md says of the page, its API and its metrics is what there is."""
+"""The pages about the page, its API and its metrics match the code."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from tests.page_history import RUN, SECRET, spec_of
 from tests.page_http import TOKEN, Client
 
 DOCS = Path(__file__).parents[2] / "docs"
-TEXT = (DOCS / "watching.md").read_text()
+PAGE = DOCS / "how-to" / "watching.md"
+TEXT = PAGE.read_text()
+REST = (DOCS / "reference" / "rest.md").read_text()
+METRICS = (DOCS / "reference" / "metrics.md").read_text()
 
 
 def section(name: str) -> str:
     return TEXT.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
 
 
-def rows(name: str) -> list[list[str]]:
-    return [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in section(name).splitlines() if line[:1] == "|"
-    ]
+def rows(page: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line[:1] == "|"]
 
 
 def test_its_options_are_those_of_the_commands() -> None:
@@ -51,20 +52,20 @@ def test_its_options_are_those_of_the_commands() -> None:
 def test_its_pictures_are_there() -> None:
     images = re.findall(r"!\[[^]]+\]\(([^)]+)\)", TEXT)
     assert len(images) >= 2
-    assert all((DOCS / image).stat().st_size < 200_000 for image in images)
+    assert all((PAGE.parent / image).stat().st_size < 200_000 for image in images)
 
 
 def test_its_paths_are_those_of_the_api(tmp_path: Path) -> None:
     with opened([spec_of(tmp_path)], PageOptions(port=0, token=TOKEN), lambda _spec: []) as page:
         client = Client(page.url)
         paths = client.get("/openapi.json").json["paths"]
-        curl = re.search(r"curl -H .*?(http://\S+)\ncurl -X POST .*?(http://\S+)", section("The API"))
+        curl = re.search(r"curl -H .*?(http://\S+)\ncurl -X POST .*?(http://\S+)", REST)
         assert curl is not None
         read, stop = (re.sub(r"http://[^/]+", "", url) for url in curl.groups())
         assert client.get(read).json["name"] == "orders"
         assert client.post(stop).status == 409  # nobody runs it
     below = {path.removeprefix("/api/v1/pipelines/{pipeline}") for path in paths if "{pipeline}" in path}
-    named = [name for cell, _ in rows("The API")[2:] for name in re.findall(r"`(/[^`?]*)", cell)]
+    named = [name for cell, _ in rows(REST)[2:] for name in re.findall(r"`(/[^`?]*)", cell)]
     assert sorted(re.sub(r"\{.*\}", "ID", path) for path in below if path) == sorted(named)
     parameters = {each["name"] for each in paths["/api/v1/pipelines/{pipeline}/series"]["get"]["parameters"]}
     assert {"metric", "since", "until", "buckets"} <= parameters
@@ -80,7 +81,7 @@ def test_its_metrics_are_those_that_are_served(tmp_path: Path) -> None:
         for each in families
         if not each.name.endswith("_created")  # which the library adds to each counter
     }
-    named = [cells[0].strip("`") for cells in rows("Metrics")[2:]]
+    named = [cells[0].strip("`") for cells in rows(METRICS)[2:]]
     assert sorted(named) == sorted(name if name != "eos_pipeline" else "eos_pipeline_info" for name in served)
-    alerts = set(re.findall(r"\beos_\w+", section("Metrics").partition("```")[2].partition("```")[0]))
+    alerts = set(re.findall(r"\beos_\w+", METRICS.partition("```")[2].partition("```")[0]))
     assert alerts <= set(named)

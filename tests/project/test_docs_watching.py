@@ -1,4 +1,4 @@
-"""What docs/watching.md says of the history is what there is."""
+"""What docs/how-to/watching.md says of the history is what there is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_jobs.cli.test_status_history import spec
 
 __all__ = ["spec"]
 
-WHOLE = (Path(__file__).parents[2] / "docs" / "watching.md").read_text()
+WHOLE = (Path(__file__).parents[2] / "docs" / "how-to" / "watching.md").read_text()
 PAGE = WHOLE.partition("## History and status")[2].partition("\n## ")[0]
 
 

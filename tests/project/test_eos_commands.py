@@ -18,7 +18,7 @@ from spark_jobs.cli import app
 ROOT = Path(__file__).parents[2]
 PAGES = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CHANGELOG")),
-    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
 ]
 DOCKER = sorted(path for path in (ROOT / "docker").rglob("*") if path.is_file() and path.suffix != ".sql")
 CODE = sorted(

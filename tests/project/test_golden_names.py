@@ -2,7 +2,8 @@
 
 Other processes, and later versions, find by these what was stored: transactions, slots, claims, markers, segments, and
 dead letters that were sent again. Head's format number covers all of them, since nothing touches a sink before it has
-read head (docs/protocol.md, "Formats"). A change here is a new format: then the old form stays readable beside it.
+read head (docs/explanation/protocol.md, "Formats"). A change here is a new format: then the old form stays readable
+beside it.
 """
 
 from __future__ import annotations

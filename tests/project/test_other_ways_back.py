@@ -1,6 +1,7 @@
 """Other ways in which a part of a pipeline goes back in time: each loses and doubles nothing, or is refused.
 
-The table "Other ways back" of docs/protocol.md names them. The real driver, head, log and SQLite; S3 is moto's server.
+The table "Other ways back" of docs/explanation/protocol.md names them. The real driver, head, log and SQLite; S3 is
+moto's server.
 """
 
 from __future__ import annotations

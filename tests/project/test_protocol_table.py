@@ -1,4 +1,4 @@
-"""The table of histories in docs/protocol.md names tests, mutants and tamperings: all of them exist."""
+"""The table of histories in docs/explanation/protocol.md names tests, mutants and tamperings: all of them exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PROJECT = Path(__file__).resolve().parents[2]
 
 
 def _rows() -> dict[str, list[str]]:
-    text = (_PROJECT / "docs" / "protocol.md").read_text()
+    text = (_PROJECT / "docs" / "explanation" / "protocol.md").read_text()
     lines = (line.strip("| ").split(" | ") for line in text.splitlines() if re.match(r"\| H\d", line))
     return {cells[0]: cells for cells in lines}
 
@@ -49,7 +49,8 @@ def test_what_its_row_names_exists(history: str) -> None:
 
 
 def test_other_ways_back_are_answered_by_tests_that_exist() -> None:
-    section = (_PROJECT / "docs" / "protocol.md").read_text().partition("## Other ways back\n")[2].partition("\n## ")[0]
+    page = (_PROJECT / "docs" / "explanation" / "protocol.md").read_text()
+    section = page.partition("## Other ways back\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")][2:]
     assert len(rows) >= 15
     assert {len(cells) for cells in rows} == {3}

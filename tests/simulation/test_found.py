@@ -1,4 +1,4 @@
-"""What faults on real servers have found (docs/reliability.md), and reviews: followed step by step, by the rule."""
+"""What faults on real servers and reviews have found (docs/explanation/reliability.md), followed step by step."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _remedy_of_tls(text: str) -> str:
             return "have the server's certificate renewed, and see that this machine's clock is right"
         if "mismatch" in text:
             return "name the server in the url as its certificate does, or have one made for that name"
-        return "give the authority of the server's certificate as ssl_ca in the url (docs/security.md)"
+        return "give the authority of the server's certificate as ssl_ca in the url (docs/how-to/security.md)"
     if "SSL is required but" in text:
         return "switch TLS on at the server: towards another machine it is wanted, unless the url says ssl_disabled"
     return "the server does not take this client's certificate: see ssl_cert and ssl_key" if "ALERT" in text else ""
@@ -245,6 +245,6 @@ _REMEDY_OF_LOCKS: Final = (
 )
 _REMEDY_OF_PASSWORDS: Final = (
     "see that no other process has taken the server's port; then have the server prove who it is: ssl_ca in the url, or"
-    " server_public_key for caching_sha2_password and sha256_password (docs/security.md)"
+    " server_public_key for caching_sha2_password and sha256_password (docs/how-to/security.md)"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"

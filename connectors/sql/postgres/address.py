@@ -107,7 +107,7 @@ def _authentication(url: str) -> dict[str, object]:
     if "password" in methods or (methods[0].startswith("!") and _NO_PASSWORD not in methods):
         message = f"require_auth={said} lets the server at {masked(url)} ask for the password in clear text, and its"
         message += " certificate is not verified"
-        raise SpecError(message, remedy="give sslrootcert in the url, or leave require_auth out (docs/security.md)")
+        raise SpecError(message, remedy="give sslrootcert in the url, or omit require_auth (docs/how-to/security.md)")
     return {_REQUIRE_AUTH: str(said)}
 
 

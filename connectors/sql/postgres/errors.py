@@ -154,7 +154,7 @@ _REMEDY_OF_LOCKS: Final = (
 )
 _REMEDY_OF_PASSWORDS: Final = (
     "see that no other process has taken the server's port; then have pg_hba.conf ask for scram-sha-256, or the server"
-    " prove who it is: sslrootcert in the url (docs/security.md)"
+    " prove who it is: sslrootcert in the url (docs/how-to/security.md)"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 

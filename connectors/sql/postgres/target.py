@@ -160,7 +160,7 @@ def missing(session: Session, name: str, remedy: str) -> TargetError:
     """That there is no such table, with the nearest name; or that this user may look nowhere for it."""
     if session.execute("SELECT current_schema()")[0][0] is None:
         message = f"table {name} is not found: this user may use no schema of its search_path"
-        return TargetError(message, remedy="grant USAGE on the table's schema: docs/security.md has the statement")
+        return TargetError(message, remedy="grant USAGE on the table's schema (docs/how-to/security.md)")
     rows = session.execute(
         "SELECT c.relname FROM pg_class c WHERE c.relkind IN ('r', 'p') AND pg_table_is_visible(c.oid)"
         " AND c.relname NOT LIKE 'pg\\_%%' AND c.relname NOT LIKE 'eos\\_%%'"

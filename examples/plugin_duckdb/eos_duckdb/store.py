@@ -1,4 +1,4 @@
-"""A table of a DuckDB file as a store with a token of its own (level (a) of docs/plugins.md)."""
+"""A table of a DuckDB file as a store with a token of its own (level (a) of docs/tutorial/plugins.md)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def context(pair: Any) -> ssl.SSLContext:
 
 @WAYS
 def test_one_that_lets_everybody_in_does_not_prove_that_it_knows_the_password(way: Way) -> None:
-    """It has the client's proof then, and can guess at it (docs/security.md)."""
+    """It has the client's proof then, and can guess at it (docs/how-to/security.md)."""
     with impostor("SCRAM-SHA-512") as (address, heard):
         error = refused(way, address, {"encrypt": False, "sasl": SCRAM}, heard)
     assert "ServerSignature mismatch" in error.message

@@ -127,7 +127,7 @@ def test_mysql_may_ask_for_a_scramble(asks: str) -> None:
 def test_mysql_gets_the_password_of_its_default_login_through_tls_that_the_url_does_not_have_verified(
     asks: str, tls: ssl.SSLContext
 ) -> None:
-    """docs/security.md says so: without it nobody could log in to MySQL on this machine with its own settings."""
+    """See docs/how-to/security.md: without it no user of this machine logs in to MySQL with its own settings."""
     assert ask("mysql", asks, "", tls).password
 
 

@@ -1,4 +1,4 @@
-"""docs/plugins.md shows the examples to the letter, and explains each method of a committer."""
+"""docs/tutorial/plugins.md shows the examples to the letter, and explains each method of a committer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from twophase.participants import Committer
 
 _PROJECT = next(each for each in Path(__file__).parents if (each / "setup.cfg").exists())
-_TEXT = (_PROJECT / "docs" / "plugins.md").read_text()
+_TEXT = (_PROJECT / "docs" / "tutorial" / "plugins.md").read_text()
 _SHELF: Final = _PROJECT / "examples" / "plugin_shelf"
 _NUMBERS: Final = _PROJECT / "examples" / "plugin_numbers"
 _FILES: Final = dict(re.findall(r"^`([\w./-]+)`:\n\n```\w+\n(.*?)```$", _TEXT, re.DOTALL | re.MULTILINE))

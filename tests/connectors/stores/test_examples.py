@@ -1,4 +1,4 @@
-"""The stores of docs/plugins.md, by the tests that ship with the framework."""
+"""The stores of docs/tutorial/plugins.md, by the tests that ship with the framework."""
 
 from __future__ import annotations
 

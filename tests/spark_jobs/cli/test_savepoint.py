@@ -102,7 +102,7 @@ def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: 
 
 def test_what_the_page_says_to_type(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each line of its first block, in order: what needs neither Spark nor a running pipeline is done."""
-    page = (Path(__file__).parents[3] / "docs" / "savepoints.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "savepoints.md").read_text()
     block = page.partition("```\n")[2].partition("```")[0]
     lines = [line.partition("#")[0].split() for line in block.splitlines()]
     backup, done, named = spec.parent / "backup", [], []

@@ -19,7 +19,7 @@ from tests.spark_jobs.page.test_metrics import record, report
 from twophase.news import CommittedUpTo, Decided
 
 _DOCKER: Final = Path(__file__).parents[3] / "docker"
-_PAGE: Final = Path(__file__).parents[3] / "docs" / "watching.md"
+_PAGE: Final = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 _METRIC: Final = re.compile(r"\beos_\w+")
 _PARTS: Final = re.compile(r"_(bucket|sum|count)$")  # of a histogram
 _NOT_SHOWN: Final = {"eos_pipeline_info"}

@@ -1,0 +1,1 @@
+"""The documentation site: its pages are collected here, generated references included, for MkDocs to build."""
