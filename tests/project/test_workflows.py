@@ -38,7 +38,7 @@ def _commands() -> Iterator[str]:
 
 
 def test_the_workflows_are_there() -> None:
-    assert [path.stem for path in WORKFLOWS] == ["audit", "release", "tests"]
+    assert [path.stem for path in WORKFLOWS] == ["audit", "docs", "release", "tests"]
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
@@ -68,6 +68,7 @@ def test_a_workflow_may_read_the_repository_at_most(path: Path) -> None:
 def test_who_may_write() -> None:
     writing = {name: job["permissions"] for name, job in JOBS.items() if "write" in str(job.get("permissions"))}
     assert writing == {
+        "docs.yml: publish": {"contents": "write"},
         "release.yml: notes": {"contents": "write"},
         "release.yml: publish": {"id-token": "write"},
     }
