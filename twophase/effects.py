@@ -352,7 +352,9 @@ def _guarded(sink: str, call: Callable[[], T]) -> T:
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise
         message = f"the connector of sink {sink} raised {type(error).__name__}: {error}"
-        raise TargetError(message, remedy="correct the connector: it raises the errors of docs/tutorial/plugins.md") from error
+        raise TargetError(
+            message, remedy="correct the connector: it raises the errors of docs/tutorial/plugins.md"
+        ) from error
 
 
 def _claim(action: messages.Claim, sink: Committer) -> None:

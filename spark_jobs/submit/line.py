@@ -179,7 +179,9 @@ def _check_kubernetes(location: Path, conf: Mapping[str, str]) -> None:
     absent = [key for key in _FOR_IMAGES if key not in conf]
     if absent:
         message = f"Kubernetes needs {' and '.join(absent)}"
-        raise SpecError(message, remedy=f"give --conf {absent[0]}=…, or let the image run `eos run`: docs/how-to/deploying.md")
+        raise SpecError(
+            message, remedy=f"give --conf {absent[0]}=…, or let the image run `eos run`: docs/how-to/deploying.md"
+        )
     mounts = [Path(path) for key, path in conf.items() if _MOUNT.fullmatch(key)]
     if not any(location.is_relative_to(mount) for mount in mounts):
         message = f"checkpoint.location ({location}) is on no volume of the driver's, and would be gone with its pod"
