@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.demo import broker
 from integration_tests.harness.pipeline_process import PROJECT, child_environment
+from spark_jobs.demo import broker
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(600)]
 

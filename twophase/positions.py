@@ -23,8 +23,8 @@ _MOST: Final = 2**63 - 1
 _MOST_LISTS: Final = 16  # one in another
 _MOST_SHOWN: Final = 100  # characters of a value in a message
 _OF_POSITIONS: Final = (
-    "return an int of at most 64 bits, a str of valid Unicode, or a list of positions (docs/tutorial/plugins.md): write "
-    "a larger number as text of a fixed width, and encode other text, for example by urllib.parse.quote"
+    "return an int of at most 64 bits, a str of valid Unicode, or a list of positions (docs/tutorial/plugins.md): "
+    "write a larger number as text of a fixed width, and encode other text, for example by urllib.parse.quote"
 )
 _OF_SPLITS: Final = "return a mapping of the name of each split, a str of valid Unicode, to its position"
 

@@ -7,8 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from connectors.spec.json_schema import json_schema
-
+from connectors.spec import json_schema
 from docsite.pages import ROOT
 from docsite.reference.tables import cell
 

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from connectors.spec.json_schema import json_schema
 from typer.main import get_command
 
+from connectors.spec import json_schema
 from docsite.reference import cli, keys, python, rest
 from docsite.reference.tables import cell, table
 from spark_jobs.cli import app
