@@ -19,7 +19,7 @@ from twophase.codec import decode_head, decode_record, encode_head, encode_recor
 from twophase.local_head import LocalHead
 
 # Every run of CI takes these, although they start Spark: the run that lands a change of a format finds what it breaks.
-pytestmark = [pytest.mark.any_server, pytest.mark.xdist_group("golden")]  # one topic
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.xdist_group("golden")]  # one topic
 
 
 UNNAMED = "location-2, without its method's name"

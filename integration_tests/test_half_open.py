@@ -36,6 +36,8 @@ from integration_tests.harness.link import Link
 from integration_tests.services.postgres_native import Postgres
 from twophase.values import OffsetRange
 
+pytestmark = pytest.mark.in_turns
+
 _QUICK_S = 5.0
 _KEY = "eos.half-open.0"
 

@@ -20,7 +20,7 @@ from integration_tests import topics
 from integration_tests.harness.drain import drain
 from integration_tests.harness.lost_answer import Linked, linked_broker
 
-pytestmark = [pytest.mark.any_server, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(180)]
 
 _TOPIC = "target"
 _TIMEOUT_S = 2.0  # of a transaction, and so for the answer to its commit

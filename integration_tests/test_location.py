@@ -10,7 +10,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.services import Services
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 100
 

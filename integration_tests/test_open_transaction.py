@@ -15,7 +15,7 @@ from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
 from tests.page_http import client_of
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _READABLE = 600  # two checkpoints: the lag is that of the plan before the newest one's
 _BEHIND = 1_000

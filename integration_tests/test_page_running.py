@@ -16,7 +16,7 @@ from integration_tests.services.chromium import chromium
 from spark_jobs.savepoints.manifest import checked
 from tests.page_http import client_of
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _PATIENCE_S = 240

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from integration_tests.harness.pipeline_process import child_environment
 from spark_jobs.demo.broker import running
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _PROGRAM = Path(__file__).parent / "jobs" / "program.py"
 _SPEC = """\

@@ -47,6 +47,7 @@ def _values(prometheus: Prometheus, expression: str) -> list[float]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.in_turns
 def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     pipeline.workload.produce(_RECORDS)

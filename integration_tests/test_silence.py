@@ -20,6 +20,8 @@ from connectors.sql.statements import StatementError
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
 
+pytestmark = pytest.mark.in_turns
+
 _LATE_S = 15.0  # on a busy machine
 
 _SO_ATTACH_FILTER = 26  # asm-generic/socket.h; Python has no name for it

@@ -9,6 +9,8 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
+pytestmark = pytest.mark.in_turns
+
 _RECORDS = 4 * CHECKPOINT_RECORDS
 
 

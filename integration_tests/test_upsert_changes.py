@@ -13,6 +13,8 @@ from confluent_kafka import Producer
 
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 
+pytestmark = pytest.mark.in_turns
+
 _DOCS: Final = Path(__file__).parents[1] / "docs" / "reference" / "sinks.md"
 _ROW: Final = "STRUCT<id: BIGINT, name: STRING>"
 _KEYS: Final = 40
