@@ -193,6 +193,13 @@ class SinkEntry(Entry):
     sink is away. The sink then catches up in order."""
 
     @classmethod
+    def choices_of(cls, name: str) -> Mapping[str, str]:
+        found = super().choices_of(name)
+        if name != "commit" or not isinstance(cls.promises, Mapping):  # a plugin may declare anything
+            return found
+        return {value: str(cls.promises.get(value, "")) for value in found}
+
+    @classmethod
     def dead_letter_model(cls) -> type[SinkEntry] | None:
         """Return the model of an entry `dead_letter` of this connector; None if it takes no dead letters."""
         return None

@@ -24,13 +24,19 @@ class Mistake:
     found: str
     allowed: tuple[str, ...] = ()
     suggestion: str = ""  # the nearest thing that is allowed
+    choices: tuple[tuple[str, str], ...] = ()  # values that could stand there, each with its meaning in one line
 
     def describe(self, file: str) -> str:
-        """One line, as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`."""
+        """Return the mistake as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`.
+
+        Each choice is on a line of its own, set in.
+        """
         where = f"{file}:{self.line}: {self.path}: " if self.path else f"{file}:{self.line}: "
         meant = f"; did you mean '{self.suggestion}'?" if self.suggestion else ""
         allowed = f"{'' if meant else ';'} allowed: {', '.join(self.allowed)}" if self.allowed else ""
-        return f"{where}{self.found}{meant}{allowed}"
+        width = max((len(value) for value, _ in self.choices), default=0)
+        choices = "".join(f"\n    {value:<{width}}  {meaning}" for value, meaning in self.choices)
+        return f"{where}{self.found}{meant}{allowed}{'; choose one:' if choices else ''}{choices}"
 
 
 class SpecMistakesError(SpecError):

@@ -138,8 +138,14 @@ def _facts_of(error: ConnectorError) -> dict[str, object]:
     }
     if isinstance(error, SpecMistakesError):
         facts["mistakes"] = [
-            {"path": m.path, "line": m.line, "found": m.found, "allowed": m.allowed, "suggestion": m.suggestion}
-            for m in error.mistakes
+            {
+                "path": mistake.path,
+                "line": mistake.line,
+                "found": mistake.found,
+                "allowed": mistake.allowed or [value for value, _ in mistake.choices],
+                "suggestion": mistake.suggestion,
+            }
+            for mistake in error.mistakes
         ]
     return facts
 
