@@ -29,6 +29,12 @@ _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
+_WITH_DEFAULT: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>.*)", re.DOTALL)
+"""`NAME:-default`, as a shell writes it. The default is a part of the file, and therefore not a secret."""
+
+_WITHOUT_BRACES: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
+_FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_options"})
+"""Keys of other languages and programs, which give `$NAME` a meaning of their own."""
 
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
@@ -116,6 +122,11 @@ class _Builder:
         if not isinstance(node.value, str):
             return node.value
         text, where = node.value, path_text(path)
+        if name := self._without_braces(text, path):
+            found = f"'${name}' is not replaced: a reference to a variable has braces"
+            self.mistakes.append(Mistake(where, node.line, found, suggestion=f"${{{name}}}"))
+            self.unresolved.add(where)
+            return text
         try:
             text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES)
         except UnresolvedError as error:
@@ -127,6 +138,19 @@ class _Builder:
         self._check_bounds(node.line)
         self.secrets |= passwords_in(text)
         return text
+
+    def _without_braces(self, text: str, path: Path) -> str:
+        """Return the variable that a value names without braces; empty if the value may mean what it says.
+
+        `$NAME` is a reference for certain if NAME is set. A whole value `$NAME` is one too, except where a password may
+        look so.
+        """
+        if not _FREE_TEXT.isdisjoint(path):
+            return ""
+        whole = _WITHOUT_BRACES.fullmatch(text)
+        if whole is not None and not is_secret_name(str(path[-1] if path else "")):
+            return whole[1]
+        return next((name for name in _WITHOUT_BRACES.findall(text) if self._substitution.is_set(name)), "")
 
     def _check_bounds(self, line: int) -> None:
         if self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS:
@@ -158,35 +182,51 @@ class _Substitution:
             if match[0] == "$${":
                 pieces.append("${")
                 continue
-            value = self._resolve(match)
+            value, is_default = self._resolve(match)
             pieces.append(value)
-            if is_secret:
+            if is_secret and not is_default:
                 self.secrets.add(value)
             substituted = True
         pieces.append(text[end:])
         return Text("".join(pieces)) if substituted else "".join(pieces)
 
-    def _resolve(self, match: re.Match[str]) -> str:
+    def is_set(self, name: str) -> bool:
+        """Return whether a variable of the environment has this name."""
+        return name in self._environ
+
+    def _resolve(self, match: re.Match[str]) -> tuple[str, bool]:
+        """Return the value of a reference, and whether it is the reference's own default."""
         if match[2] is None:
             found = f"'{match[0][:40]}' is not closed with '}}'"
             raise UnresolvedError(found, allowed=("$${ for the two characters ${",))
-        kind, colon, name = match[1].partition(":")
+        defaulted = _WITH_DEFAULT.fullmatch(match[1])
+        if defaulted is None:
+            return self._value(match[0], match[1]), False
+        if not self._environ.get(defaulted["name"]):
+            return defaulted["default"], True
+        return self._value(match[0], defaulted["name"]), False
+
+    def _value(self, reference: str, named: str) -> str:
+        """Return the value of `${named}`. Raises UnresolvedError."""
+        kind, colon, name = named.partition(":")
         if not colon:
             kind, name = "env", kind
         try:
             value: object = self._place(kind).resolve(name)
         except UnknownPluginError:
-            found = f"'{match[0]}' is neither a variable nor a file"
+            found = f"'{reference}' is neither a variable nor a file"
             allowed = (*(f"${{{each}:…}}" for each in installed(SECRETS)), "$${ for ${ itself")
             raise UnresolvedError(found, allowed=allowed) from None
         except PluginError as error:
-            raise UnresolvedError(f"'{match[0]}': {error.message}; {error.remedy}") from None
+            raise UnresolvedError(f"'{reference}': {error.message}; {error.remedy}") from None
         except UnresolvedError:
             raise
         except (Exception, SystemExit) as error:  # of a plugin; its message may quote a secret
-            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} raised {type(error).__name__}") from error
+            raise UnresolvedError(
+                f"'{reference}' cannot be resolved: {kind!r} raised {type(error).__name__}"
+            ) from error
         if not isinstance(value, str):
-            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} returned no text")
+            raise UnresolvedError(f"'{reference}' cannot be resolved: {kind!r} returned no text")
         return value
 
     def _place(self, kind: str) -> Secrets:

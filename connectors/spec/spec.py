@@ -11,7 +11,7 @@ from connectors.api import plugins
 from connectors.api.choice import Chosen
 from connectors.api.document import Document
 from connectors.api.entry import SinkEntry, SourceEntry
-from connectors.api.fields import Title, is_duration
+from connectors.api.fields import REFERENCE, Title, is_duration
 from connectors.api.guarantee import PipelineContext
 from connectors.api.login import extras_of
 from connectors.api.masking import mask
@@ -27,6 +27,9 @@ _DeadLetter = Annotated[
     SinkEntry,
     Chosen(plugins.SINKS, "connector", SinkEntry, lambda found: found.dead_letter_model(), "takes no dead letters"),
 ]
+_OF_A_VALUE: Final = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""Keys of a schema that judge a value, which may be written as a reference as well."""
+
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -165,8 +168,31 @@ class Spec(Strict):
 
 def json_schema() -> dict[str, Any]:
     """The schema of a spec as users write it: keys by their aliases, durations as text. Pure."""
-    schema = _readable(Spec.model_json_schema(by_alias=True))
+    schema = _with_references(_readable(Spec.model_json_schema(by_alias=True)))
     return {"$schema": _DIALECT, **schema, "title": "eos pipeline"}
+
+
+def _with_references(node: Any) -> Any:
+    """Return a schema in which a number, a boolean and a choice may be written as a reference, `${NAME}`, as well."""
+    if isinstance(node, list):
+        return [_with_references(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    union = node.get("anyOf", ())
+    if any(_takes_no_reference(each) for each in union):
+        texts = [each for each in union if each == REFERENCE or each == {"type": "string"}]
+        members = [each if _takes_no_reference(each) else _with_references(each) for each in union]
+        return {**node, "anyOf": [*members, *([] if texts else [REFERENCE])]}
+    if _takes_no_reference(node):
+        written = {key: value for key, value in node.items() if key in _OF_A_VALUE}
+        rest = {key: value for key, value in node.items() if key not in _OF_A_VALUE}
+        return {**rest, "anyOf": [written, REFERENCE]}
+    return {key: _with_references(value) for key, value in node.items()}
+
+
+def _takes_no_reference(node: Any) -> bool:
+    kinds = ("integer", "number", "boolean")
+    return isinstance(node, dict) and (node.get("type") in kinds or isinstance(node.get("enum"), list))
 
 
 def _readable(node: Any) -> Any:

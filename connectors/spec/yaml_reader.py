@@ -174,7 +174,7 @@ class _Reader:
         plain = event.style is None and event.tag is None
         if event.tag is not None and str(event.tag) not in {_TEXT_TAG, "!"}:
             self._refuse_tag(event, path, line)
-        return Scalar(_resolve(text) if plain else text, text, line)
+        return Scalar(scalar(text) if plain else text, text, line)
 
     def _whole(self, text: str, path: Path, line: int) -> str:
         """Return the text with the two escapes of one character joined, as JSON writes it ("\\ud83d\\ude00")."""
@@ -193,8 +193,8 @@ def _is(event: Any, *kinds: str) -> bool:
     return type(event).__name__ in {f"{kind}Event" for kind in kinds}
 
 
-def _resolve(text: str) -> str | int | float | bool | None:
-    """A plain scalar by YAML 1.2's core schema, as far as its text could be made again from the value."""
+def scalar(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain scalar by YAML 1.2's core schema, if the value could be written as the same text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):
