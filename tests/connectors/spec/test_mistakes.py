@@ -175,10 +175,10 @@ SINGLE = [
     ("from: small", "from: smal", 19, "sinks[0].from", "unknown step 'smal'; did you mean 'small'?"),
     (
         "connector: mysql",
-        "connector: mariadb",
+        "connector: mariadbs",
         20,
         "sinks[0].connector",
-        "did you mean 'mysql'? allowed: kafka, mysql, postgresql, sqlite",
+        "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),

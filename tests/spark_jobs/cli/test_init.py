@@ -43,6 +43,7 @@ def mistakes(schema: dict[str, Any], text: str) -> list[str]:
 
 _ADDRESSES = {
     "kafka": "broker:9092",
+    "mariadb": "mariadb+pymysql://u:p@h/d",
     "mysql": "mysql+pymysql://u:p@h/d",
     "postgresql": "postgresql://u:p@h/d",
     "sqlite": "/tmp/x.db",
