@@ -16,7 +16,7 @@ from connectors.api.mistakes import Path as KeyPath
 from connectors.api.mistakes import SpecMistakesError, nearest
 from connectors.api.model import WRONG, shown
 from connectors.spec.graph import check_graph, check_mode, check_trunk
-from connectors.spec.reading import read_document
+from connectors.spec.reading import document_of, read_document
 from connectors.spec.spec import Spec
 from connectors.spec.yaml_reader import scalar
 
@@ -46,7 +46,18 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spe
     Raises:
         SpecError: and nothing else. Its message lists all mistakes with their lines, and shows no secret.
     """
-    document = read_document(Path(path), os.environ if environ is None else environ)
+    return _spec_of(read_document(Path(path), os.environ if environ is None else environ))
+
+
+def load_text(content: bytes, environ: Mapping[str, str]) -> Spec:
+    """Return the validated spec of a text that is not in a file, as `load_spec` does. Raises SpecError.
+
+    Relative paths start at the working directory. Messages call the text `-`.
+    """
+    return _spec_of(document_of(content, "-", Path.cwd(), environ))
+
+
+def _spec_of(document: Document) -> Spec:
     spec = _validate(document)
     check_graph(document)
     check_mode(document)

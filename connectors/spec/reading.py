@@ -38,17 +38,32 @@ _FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_opti
 
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
-    """Read the file, resolve its references, and collect its secrets. Reads no other file than those it names.
+    """Read the file as `document_of` does. Raises SpecError if it is not readable at all."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a path"
+        message = f"{path}: cannot be read: {reason}"
+        raise SpecError(message, remedy="give the path of a YAML file, as in: eos validate pipeline.yaml") from None
+    return document_of(content, str(path), path.absolute().parent, environ)
 
-    Raises SpecError if it is not readable at all, SpecMistakesError if it is not one YAML mapping. Everything else
-    that is wrong is in `mistakes` of the result.
+
+def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mapping[str, str]) -> Document:
+    """Read the content of a file, resolve its references, and collect its secrets. Reads no other file than it names.
+
+    Raises SpecMistakesError if it is not one YAML mapping. All other mistakes are in `mistakes` of the result.
+
+    Args:
+        content: bytes of YAML.
+        file: its name, for messages.
+        folder: absolute; relative paths in the spec start here.
+        environ: values of the variables.
     """
-    file = str(path)
-    folder = path.absolute().parent
     substitution = _Substitution(folder, environ)
     builder = _Builder(substitution)
     try:
-        text = _text_of(path)
+        text = _text_of(content)
         node = yaml_reader.read_yaml(text, builder.mistakes.append)
         root = builder.build(node, ())
         if not isinstance(root, Section):
@@ -60,14 +75,7 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
     return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved), text, builder.written)
 
 
-def _text_of(path: pathlib.Path) -> str:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a path"
-        message = f"{path}: cannot be read: {reason}"
-        raise SpecError(message, remedy="give the path of a YAML file, as in: eos validate pipeline.yaml") from None
+def _text_of(content: bytes) -> str:
     if len(content) > _MAX_BYTES:
         raise yaml_reader.Unreadable(Mistake("", 1, f"the file is larger than {_MAX_BYTES} bytes"))
     try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
+from typing import Final
 
 from rich.table import Table
 from rich.tree import Tree
@@ -25,6 +27,8 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.session.protection import gaps_of
 
+_STDIN: Final = Path("-")
+
 
 def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check a spec without contacting a service, and print its plan and guarantees.
@@ -36,6 +40,8 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
 
     For a wrong spec, all mistakes are printed, each with file, line, path, the allowed values and the nearest name.
 
+    `-` as the SPEC reads it from stdin.
+
     Exit code: 0 if the spec is right, 2 if it is wrong.
 
     Examples:
@@ -43,8 +49,10 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
         eos validate orders.yaml
 
         eos validate orders.yaml --json
+
+        envsubst < orders.yaml.in | eos validate -
     """
-    loaded = out.load(spec)
+    loaded = out.load_stdin() if spec == _STDIN else out.load(spec)
     for extra in sorted(loaded.extras):
         require(extra)
     promises = guarantees(loaded)
