@@ -18,6 +18,7 @@ from connectors.api.model import WRONG, shown
 from connectors.spec.graph import check_graph, check_mode, check_trunk
 from connectors.spec.reading import document_of, read_document
 from connectors.spec.spec import Spec
+from connectors.spec.sql_check import check_sql
 from connectors.spec.yaml_reader import scalar
 
 _KINDS: Final = {
@@ -61,8 +62,9 @@ def _spec_of(document: Document) -> Spec:
     spec = _validate(document)
     check_graph(document)
     check_mode(document)
+    columns = check_sql(document)
     if spec is not None and not document.mistakes:
-        check_trunk(document, spec)
+        check_trunk(document, spec, columns)
     if document.mistakes or spec is None:
         raise SpecMistakesError.of(document.file, document.mistakes) from None
     return spec

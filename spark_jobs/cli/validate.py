@@ -35,8 +35,10 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
 
     Prints the plan (source, steps, sinks), and for each sink the guarantee, when rows become visible, the requirements
     on the server, and the limits of the guarantee. Reports connections that TLS does not protect, and everything that
-    runs code: steps, and Spark's settings. SQL is only checked as text: a start has Spark parse it, and refuses
-    everything except a query.
+    runs code: steps, and Spark's settings.
+
+    SQL is checked for views that do not exist, misspelled keywords, and columns that neither a source nor a step has.
+    A start also has Spark parse it, and refuses everything except a query.
 
     For a wrong spec, all mistakes are printed, each with file, line, path, the allowed values and the nearest name.
 
