@@ -121,6 +121,7 @@ class Spec(Strict):
             several_topics=self.several_topics,
             max_dead_letters=self.checkpoint.max_dead_letters,
             mask=self.mask,
+            location=self.checkpoint.location,
         )
 
     @property

@@ -24,9 +24,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _TEXT: Final = """\
 # <name>: from <source> into <sink>, each record exactly once.
 #
-#   export <source_variable>=<source_example>
-#   export <sink_variable>=<sink_example><before>
-#   eos validate <file> && eos doctor <file> && eos run <file>
+<exports><before>#   eos validate <file> && eos doctor <file> && eos run <file>
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
@@ -87,11 +85,12 @@ def init(
     shown = str(file) if str(file).isprintable() else "FILE"
     (begin_name, begin), (end_name, end) = source_template(source), sink_template(sink)
     _write(file, text(shown, name, form, begin, end))
-    variables = (begin.variable, end.variable)
+    variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
         out.facts({"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables})
     else:
-        out.show(out.text(f"{file} is written. Set {' and '.join(variables)}, then run: eos validate {file}", "bold"))
+        first = f"Set {' and '.join(variables)}, then run" if variables else "Run"
+        out.show(out.text(f"{file} is written. {first}: eos validate {file}", "bold"))
 
 
 def _write(file: Path, text: str) -> None:
@@ -147,11 +146,8 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
         "file": file,
         "source": source.title,
         "sink": sink.title,
-        "source_variable": source.variable,
-        "source_example": source.example,
-        "sink_variable": sink.variable,
-        "sink_example": sink.example,
-        "before": "".join(f"\n#   {each}" for each in (source.before, sink.before) if each),
+        "exports": "".join(f"#   export {each.variable}={each.example}\n" for each in (source, sink) if each.variable),
+        "before": "".join(f"#   {each}\n" for each in (source.before, sink.before) if each),
         "columns": source.columns or chosen.template_columns,
         "format": chosen.template or f"{{type: {form}}}",
         "topic": name,

@@ -178,7 +178,7 @@ SINGLE = [
         "connector: mariadbs",
         20,
         "sinks[0].connector",
-        "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, sqlite",
+        "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, print, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),

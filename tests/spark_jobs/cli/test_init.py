@@ -46,6 +46,7 @@ _ADDRESSES = {
     "mariadb": "mariadb+pymysql://u:p@h/d",
     "mysql": "mysql+pymysql://u:p@h/d",
     "postgresql": "postgresql://u:p@h/d",
+    "print": "",
     "sqlite": "/tmp/x.db",
 }
 
