@@ -26,7 +26,14 @@ from connectors.log.writer import LogWriter
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.schema_match import RowColumn, SchemaMatch
-from connectors.sql.schema_migration import SchemaMigrator, migrator_of, plan_findings, repeat_problems, with_order
+from connectors.sql.schema_migration import (
+    DeclaredTypes,
+    SchemaMigrator,
+    migrator_of,
+    plan_findings,
+    repeat_problems,
+    with_order,
+)
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database, create_file, empty
@@ -55,6 +62,7 @@ class SqliteSink:
     renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
     create: bool = False  # the table, and the database's file, at a start that finds none
     evolve: bool = False  # it, by columns that it lacks
+    declared: DeclaredTypes = field(default_factory=DeclaredTypes)  # of columns that a start creates
     repeats: bool = False  # rows may come twice (at-least-once), and no unique key of the table must refuse them
     letters: SqliteSink | None = None  # of the dead letters, in the same file: it takes the rows that the table refuses
     most_letters: int = 0  # rows of a share that may be refused

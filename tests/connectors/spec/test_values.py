@@ -74,6 +74,34 @@ def test_mariadb_is_a_name_of_the_connector_for_mysql(tmp_path: Path) -> None:
     ]
 
 
+def test_the_types_of_a_table_that_a_start_creates(tmp_path: Path) -> None:
+    more = "create: if-missing, longest_text: 255, types: {user: VARCHAR(80), ts: TIMESTAMP(3) WITH TIME ZONE}, commit:"
+    spec = load(tmp_path, DESIGN.replace("commit:", more), ENVIRON)
+    built = build_sink(spec, spec.sinks[0])
+    assert isinstance(built, MySqlSink)
+    assert built.declared.types == {"user": "VARCHAR(80)", "ts": "TIMESTAMP(3) WITH TIME ZONE"}
+    assert built.declared.longest_text == 255
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "said"),
+    [
+        ("longest_text: 255", "sinks[0].longest_text", "'longest_text' is for columns that a start creates"),
+        ("types: {user: TEXT}", "sinks[0].types", "'types' is for columns that a start creates"),
+        ("create: if-missing, types: {usr: TEXT}", "sinks[0].types.usr", "the rows of 'big' have no column 'usr'"),
+        ("create: if-missing, types: {user: TEXT; DROP}", "sinks[0].types.user", "is not a type of SQL"),
+        ('create: if-missing, types: {user: "TEXT, x INT"}', "sinks[0].types.user", "is not a type of SQL"),
+        ('create: if-missing, types: {user: "TEXT %s"}', "sinks[0].types.user", "is not a type of SQL"),
+    ],
+)
+def test_types_that_no_table_can_have(more: str, path: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecMistakesError) as caught:
+        load(tmp_path, DESIGN.replace("commit:", f"{more}, commit:"), ENVIRON)
+    (mistake,) = caught.value.mistakes
+    assert mistake.path == path
+    assert said in mistake.found
+
+
 def test_a_sink_hears_how_long_a_task_may_wait(tmp_path: Path) -> None:
     spec = load(tmp_path, DESIGN.replace("timeout: 10min", "timeout: 1h"), ENVIRON)
     assert server_sink(spec).arguments(spec.context)["timeout_s"] == 3600
