@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,6 +64,7 @@ class Document:
     unresolved: frozenset[str] = frozenset()  # paths whose value is not known: nothing more is said about them
     text: str = ""  # of the file, as it is written
     written: Mapping[str, str] = field(default_factory=dict)  # path -> text with `${…}`, of what came through those
+    included: Sequence[pathlib.Path] = ()  # files that the spec includes
     meant: set[Path] = field(default_factory=set)  # missing keys that a mistake accounts for already
 
     def report(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
@@ -13,6 +14,7 @@ from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
 from connectors.api.secret import Secrets, UnresolvedError
 from connectors.spec import yaml_reader
+from connectors.spec.composing import compose, secrets_in
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -50,7 +52,7 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
 
 
 def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mapping[str, str]) -> Document:
-    """Read the content of a file, resolve its references, and collect its secrets. Reads no other file than it names.
+    """Read the content of a file and of the files that it includes, resolve references, and collect secrets.
 
     Raises SpecMistakesError if it is not one YAML mapping. All other mistakes are in `mistakes` of the result.
 
@@ -62,17 +64,33 @@ def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mappin
     """
     substitution = _Substitution(folder, environ)
     builder = _Builder(substitution)
+    files: list[pathlib.Path] = []
     try:
         text = _text_of(content)
-        node = yaml_reader.read_yaml(text, builder.mistakes.append)
+        own = yaml_reader.read_yaml(text, builder.mistakes.append)
+        node = compose(own, environ, builder.mistakes.append, partial(_included, folder, files))
         root = builder.build(node, ())
         if not isinstance(root, Section):
             message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
             raise yaml_reader.Unreadable(Mistake("", node.line, message))
     except yaml_reader.Unreadable as error:
         raise SpecMistakesError.of(file, [*builder.mistakes, error.mistake]) from None
+    if own is not node:
+        builder.secrets.update(secrets_in(own))
     secrets = frozenset((substitution.secrets | builder.secrets) - {""})
-    return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved), text, builder.written)
+    unresolved = frozenset(builder.unresolved)
+    return Document(file, folder, root, secrets, builder.mistakes, unresolved, text, builder.written, included=files)
+
+
+def _included(folder: pathlib.Path, files: list[pathlib.Path], path: pathlib.Path) -> str:
+    """Return the text of an included file, and add its path to `files`. Raises Unreadable."""
+    files.append(folder / path)
+    try:
+        with (folder / path).open("rb") as file:
+            return _text_of(file.read(_MAX_BYTES + 1))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a path"
+        raise yaml_reader.Unreadable(Mistake("include", 1, f"{path} cannot be read: {reason}")) from None
 
 
 def _text_of(content: bytes) -> str:

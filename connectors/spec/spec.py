@@ -30,6 +30,19 @@ _DeadLetter = Annotated[
 _OF_A_VALUE: Final = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 """Keys of a schema that judge a value, which may be written as a reference as well."""
 
+_PARTS: Final = {
+    "include": {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Files with keys of the spec, from its folder. The spec's own keys take precedence.",
+    },
+    "profiles": {
+        "type": "object",
+        "additionalProperties": {"type": "object"},
+        "description": "By name, keys that take precedence where `--profile` or EOS_PROFILE names the profile.",
+    },
+}
+"""Keys that `connectors.spec.composing` has resolved before a spec is validated."""
+
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -61,6 +74,7 @@ class Spec(Strict):
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _text: str = PrivateAttr(default="")
+    _included: tuple[Path, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _dead_letters_by_default(self) -> Self:
@@ -75,11 +89,17 @@ class Spec(Strict):
         if isinstance(context, Document):
             self._folder = context.folder
             self._text = context.text
+            self._included = tuple(context.included)
 
     @property
     def folder(self) -> Path:
         """The spec's folder, absolute: relative paths and Python modules start here."""
         return self._folder
+
+    @property
+    def included(self) -> tuple[Path, ...]:
+        """The files that the spec's file includes."""
+        return self._included
 
     @property
     def text(self) -> str:
@@ -170,6 +190,9 @@ class Spec(Strict):
 def json_schema() -> dict[str, Any]:
     """The schema of a spec as users write it: keys by their aliases, durations as text. Pure."""
     schema = _with_references(_readable(Spec.model_json_schema(by_alias=True)))
+    needed = schema.pop("required")
+    schema["anyOf"] = [{"required": needed}, {"required": ["include"]}]  # an included file may have the other keys
+    schema["properties"] = {**_PARTS, **schema["properties"]}
     return {"$schema": _DIALECT, **schema, "title": "eos pipeline"}
 
 
