@@ -59,7 +59,7 @@ class Entry(Strict):
     """Modules that a task imports; Spark's worker processes import them before their first task."""
 
     template: ClassVar[Template | None] = None
-    """For `eos init`; without it `eos init` does not offer the connector."""
+    """For `eos init`; without it `eos init` writes the required keys with empty values."""
 
     name: str
     connector: str
