@@ -59,7 +59,7 @@ class Entry(Strict):
     """Modules that a task imports; Spark's worker processes import them before their first task."""
 
     template: ClassVar[Template | None] = None
-    """For `eos init`; without it `eos init` does not offer the connector."""
+    """For `eos init`; without it `eos init` writes the required keys with empty values."""
 
     name: str
     connector: str
@@ -191,6 +191,13 @@ class SinkEntry(Entry):
     max_backlog: MaxBacklog | None = None
     """The next checkpoints are written while this sink still commits, until so much waits; with a log, also while the
     sink is away. The sink then catches up in order."""
+
+    @classmethod
+    def choices_of(cls, name: str) -> Mapping[str, str]:
+        found = super().choices_of(name)
+        if name != "commit" or not isinstance(cls.promises, Mapping):  # a plugin may declare anything
+            return found
+        return {value: str(cls.promises.get(value, "")) for value in found}
 
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry] | None:

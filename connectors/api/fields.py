@@ -26,21 +26,19 @@ def _number(value: object) -> object:
     return value
 
 
-_REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
+REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
 """In the schema for editors: a value that comes from elsewhere, which only loading the spec can judge."""
 
 
 def _written(kind: str, least: float, most: float) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": kind, "minimum": least, "maximum": most}, _REFERENCE]})
+    return WithJsonSchema({"anyOf": [{"type": kind, "minimum": least, "maximum": most}, REFERENCE]})
 
 
 _LARGEST: Final = 2**31 - 1
-Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_LARGEST), _written("integer", 0, _LARGEST)]
-AtLeastOne = Annotated[int, BeforeValidator(_number), Field(ge=1, le=_LARGEST), _written("integer", 1, _LARGEST)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False), _written("number", 0, 1)]
-Factor = Annotated[
-    float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
-]
+Count = Annotated[int, Field(ge=0, le=_LARGEST), _written("integer", 0, _LARGEST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=_LARGEST), _written("integer", 1, _LARGEST)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), _written("number", 0, 1)]
+Factor = Annotated[float, Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)]
 
 
 def _record_cap(value: object) -> int | Literal["auto"]:
@@ -58,7 +56,7 @@ def _record_cap(value: object) -> int | Literal["auto"]:
 RecordCap = Annotated[
     int | Literal["auto"],
     PlainValidator(_record_cap),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST}, {"const": "auto"}, _REFERENCE]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST}, {"const": "auto"}, REFERENCE]}),
 ]
 """So many records, or as many as take about as long as a checkpoint should."""
 
@@ -85,7 +83,7 @@ RecordLimit = Annotated[
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": _LARGEST},
                 {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3})? ?%$"},
-                _REFERENCE,
+                REFERENCE,
             ]
         }
     ),
@@ -102,7 +100,7 @@ _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([a-zµ]+)", re.ASCII |
 _DURATION_EXAMPLES: Final = ["500ms", "2s", "10min", "1h"]
 _DURATION_SCHEMA: Final = WithJsonSchema(
     {
-        "anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?(ms|s|min|h|d)$"}, _REFERENCE],
+        "anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?(ms|s|min|h|d)$"}, REFERENCE],
         "examples": _DURATION_EXAMPLES,
     }
 )
@@ -159,7 +157,7 @@ def _size(value: object) -> int:
 Size = Annotated[
     int,
     BeforeValidator(_size),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?([KMGT]i?B|B)$"}, _REFERENCE]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?([KMGT]i?B|B)$"}, REFERENCE]}),
 ]
 """Bytes."""
 

@@ -12,7 +12,7 @@ from connectors.api.guarantee import Guarantee
 from connectors.api.masking import Url, mask
 from connectors.api.mistakes import Mistake, SpecMistakesError
 from connectors.spec.guarantees import guarantees, promise
-from connectors.spec.loader import load_spec
+from connectors.spec.loader import load_spec, load_text
 from connectors.spec.review import Exposure, code_of, exposures
 from connectors.spec.spec import Spec, json_schema
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
@@ -34,6 +34,7 @@ __all__ = [
     "guarantees",
     "json_schema",
     "load_spec",
+    "load_text",
     "mask",
     "promise",
 ]

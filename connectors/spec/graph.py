@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME
 from connectors.spec.spec import Spec
+from connectors.spec.sql_syntax import Columns
 
 _OF_STATE: Final = ("watermark", "output_mode")
 
@@ -128,10 +129,10 @@ def _check_inputs(document: Document) -> None:
             document.report(path, "there are no sources and steps to take rows from", ("with sources, or not at all",))
 
 
-def check_trunk(document: Document, spec: Spec) -> None:
+def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) -> None:
     """Several sinks need a step in common, and behind it no step keeps state: it would begin anew each checkpoint.
 
-    Called last, for a spec in which nothing else is wrong.
+    Called last, for a spec in which nothing else is wrong. `columns`: of steps, as far as they are known.
     """
     if spec.sources and spec.trunk is None:
         found = "the rows of these sinks have no source or step in common, so that no checkpoint covers them together"
@@ -139,7 +140,7 @@ def check_trunk(document: Document, spec: Spec) -> None:
         return
     _check_targets(document, spec)
     _check_dead_letter(document, spec)
-    _check_columns(document, spec)
+    _check_columns(document, spec, columns)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
         for key in (key for key in _OF_STATE if step.name in names and key in step.model_fields_set):
@@ -147,14 +148,12 @@ def check_trunk(document: Document, spec: Spec) -> None:
             document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
 
 
-def _check_columns(document: Document, spec: Spec) -> None:
-    """Columns of the rows that a sink names, where it takes them from a source: behind a step only Spark knows them."""
+def _check_columns(document: Document, spec: Spec, known: Mapping[str, Columns]) -> None:
+    """Report columns of the rows that a sink names and that are not there, as far as the columns are known."""
     of_source = {source.name: source for source in spec.sources}
     for index, sink in enumerate(spec.sinks):
-        if sink.from_ not in of_source:
-            continue
         for path, name in sink.row_columns:
-            columns = of_source[sink.from_].columns
+            columns = of_source[sink.from_].columns if sink.from_ in of_source else known.get(str(sink.from_))
             if columns is not None and name not in columns:
                 found = f"the rows of '{sink.from_}' have no column '{name}'"
                 document.report(("sinks", index, *path), found, tuple(columns), nearest(name, columns))

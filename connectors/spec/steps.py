@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from connectors.api.fields import Duration, NonEmpty, StepName, matching
+from connectors.api.mistakes import nearest
 from connectors.api.model import Strict, refuse, shown, wrong
 from connectors.spec.flow import code_in, command_in, computes_a_name
 
@@ -46,7 +47,9 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
 
 def _without_code(sql: str) -> str:
     if word := command_in(sql):
-        raise wrong(f"the sql begins with {word}: it is a command and no query", "SELECT …", "WITH …", "FROM …")
+        near = nearest(word, ("SELECT", "WITH", "FROM", "VALUES"))
+        found = f"the sql begins with {word}: it is a command and no query"
+        raise wrong(found, "SELECT …", "WITH …", "FROM …", suggestion=near)
     if computes_a_name(sql):
         raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
     if found := code_in(sql):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from typer.main import get_command
 
+from connectors.spec.composing import PROFILE
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.demo import demo
@@ -72,6 +74,10 @@ def eos(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    profile: Annotated[
+        str,
+        typer.Option(metavar="NAME", envvar=PROFILE, show_default=False, help="Profile of the specs, see `profiles`."),
+    ] = "",
     debug: Debug = False,
 ) -> None:
     """Run exactly-once pipelines from Kafka to databases on Spark, from one YAML file.
@@ -81,6 +87,8 @@ def eos(
 
     Exit codes: 0 done; 1 a run failed, or a check found a fatal problem; 2 the spec or the command line is wrong.
     """
+    if profile:
+        os.environ[PROFILE] = profile
 
 
 def run_command_line(arguments: Sequence[str]) -> int:

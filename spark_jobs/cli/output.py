@@ -20,7 +20,7 @@ from typing import IO, Any, TextIO, cast
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from connectors.spec import Spec, SpecMistakesError, load_spec, load_text, mask
 from eos.bounded import shorten
 from eos.errors import ConnectorError
 from spark_jobs.observe.log_lines import JsonLines, mask_log, printable, printable_json
@@ -40,8 +40,15 @@ class Output:
 
     def load(self, path: Path) -> Spec:
         """A spec of this process, its secrets known from now on. Raises SpecError."""
+        return self._loaded(lambda: load_spec(path, os.environ))
+
+    def load_stdin(self) -> Spec:
+        """As `load`, of the spec on stdin."""
+        return self._loaded(lambda: load_text(sys.stdin.buffer.read(), os.environ))
+
+    def _loaded(self, load: Callable[[], Spec]) -> Spec:
         with self.kept():
-            spec = load_spec(path, os.environ)
+            spec = load()
         self._secrets |= spec.secrets
         mask_log(spec.secrets)
         return spec
@@ -138,8 +145,14 @@ def _facts_of(error: ConnectorError) -> dict[str, object]:
     }
     if isinstance(error, SpecMistakesError):
         facts["mistakes"] = [
-            {"path": m.path, "line": m.line, "found": m.found, "allowed": m.allowed, "suggestion": m.suggestion}
-            for m in error.mistakes
+            {
+                "path": mistake.path,
+                "line": mistake.line,
+                "found": mistake.found,
+                "allowed": mistake.allowed or [value for value, _ in mistake.choices],
+                "suggestion": mistake.suggestion,
+            }
+            for mistake in error.mistakes
         ]
     return facts
 

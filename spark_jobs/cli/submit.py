@@ -117,8 +117,9 @@ class _Asked(Mapping[str, str]):
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> str:
-        self.names.add(name)
-        return os.environ[name]
+        value = os.environ[name]
+        self.names.add(name)  # not of a variable that is not set: the reference has a default
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(os.environ)

@@ -53,12 +53,11 @@ class SqliteEntry(TableEntry):
     create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
     commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
 """,
-        before='touch "$DATABASE"',
     )
 
     connector: Literal["sqlite"]
     path: LocalPath
-    """The database's file; exists beforehand."""
+    """The database's file. With `create: if-missing` a start creates it where there is none; its folder exists."""
     commit: Annotated[
         Literal["write-ahead-log", "upsert"],
         refuse({"two-phase": _NO_TWO_PHASE}),

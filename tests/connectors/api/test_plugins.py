@@ -181,7 +181,9 @@ def test_two_plugins_of_one_name(world: Plugins) -> None:
 def test_a_name_that_nothing_brings(world: Plugins) -> None:
     code, told = world.run("validate", "spec.yaml")
     assert code == 2
-    assert told.endswith("sinks[0].connector: wrong value: 'shelf'; allowed: kafka, mysql, postgresql, sqlite")
+    assert told.endswith(
+        "sinks[0].connector: wrong value: 'shelf'; allowed: kafka, mariadb, mysql, postgresql, print, sqlite"
+    )
 
 
 def test_a_plugin_is_imported_only_where_a_spec_names_it(world: Plugins) -> None:

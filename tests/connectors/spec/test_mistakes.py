@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Mistake, SpecMistakesError, load_spec
+from connectors.sql.mysql.entry import MySqlEntry
 
 GOOD = """\
 pipeline: orders
@@ -174,10 +175,10 @@ SINGLE = [
     ("from: small", "from: smal", 19, "sinks[0].from", "unknown step 'smal'; did you mean 'small'?"),
     (
         "connector: mysql",
-        "connector: mariadb",
+        "connector: mariadbs",
         20,
         "sinks[0].connector",
-        "did you mean 'mysql'? allowed: kafka, mysql, postgresql, sqlite",
+        "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, print, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
     ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
@@ -249,6 +250,23 @@ def test_a_mistake_names_line_and_path(tmp_path: Path, old: str, new: str, line:
     shown = "\n".join(m.describe("spec.yaml") for m in mistakes)
     assert [(m.line, m.path) for m in mistakes if m.path == path] == [(line, path)], shown
     assert said in next(m.describe("spec.yaml") for m in mistakes if m.path == path)
+
+
+def test_a_missing_choice_is_reported_with_the_meaning_of_each_value(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(tmp_path, change("    commit: two-phase\n", ""))
+    assert [value for value, _ in mistake.choices] == ["two-phase", "write-ahead-log", "upsert"]
+    first, *others = mistake.describe("spec.yaml").splitlines()
+    assert first == "spec.yaml:18: sinks[0].commit: missing key 'commit'; choose one:"
+    assert others[0] == f"    two-phase        {MySqlEntry.promises['two-phase']}"
+    assert len(others) == 3
+
+
+def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_path: Path) -> None:
+    text = GOOD.replace("    connector: kafka\n", "").replace("{type: string}", "{schema: a INT}")
+    (connector,) = mistakes_of(tmp_path, text)
+    assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
+    (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
+    assert form.allowed == ("json", "raw", "string")
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:

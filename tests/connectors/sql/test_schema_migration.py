@@ -18,7 +18,7 @@ from connectors.sql.postgres import fit as postgres_fit
 from connectors.sql.postgres import target as postgres_target
 from connectors.sql.postgres.types import TYPES as POSTGRES
 from connectors.sql.schema_match import SchemaMatch, row_columns
-from connectors.sql.schema_migration import SchemaMigrator, Types
+from connectors.sql.schema_migration import DeclaredTypes, SchemaMigrator, Types
 from connectors.sql.sqlite.types import TYPES as SQLITE
 from connectors.sql.statements import StatementError
 from eos.errors import ConnectorError, SinkUnavailableError, TargetError
@@ -43,7 +43,8 @@ def maker(types: Types, schema: pa.Schema = SCHEMA, table: str = "orders", **fac
     upsert = facts.get("upsert")
     rows = row_columns("s", schema, facts.get("renamed", {}), upsert)
     key = upsert.key if upsert else ()
-    return SchemaMigrator("s", True, True, types, table, rows, key, facts.get("look", lambda: None))
+    declared = facts.get("declared", DeclaredTypes())
+    return SchemaMigrator("s", True, True, types, table, rows, key, facts.get("look", lambda: None), declared)
 
 
 def created(types: Types, schema: pa.Schema = SCHEMA, table: str = "orders", **facts: Any) -> str:
@@ -77,6 +78,17 @@ def test_a_key_is_the_primary_key_and_what_only_merging_needs_has_no_column() ->
     assert "_partition" not in found
     assert 'PRIMARY KEY ("Group By", "id")' in created(POSTGRES, upsert=upsert)
     assert '"Group By" VARCHAR(255) NOT NULL' in created(POSTGRES, upsert=upsert)
+
+
+def test_the_types_that_a_spec_declares() -> None:
+    declared = DeclaredTypes({"price": "NUMERIC(10,2)", "_offset": "INT"}, 80)
+    assert "`Group By` VARCHAR(80), `price` NUMERIC(10,2) NOT NULL" in created(MYSQL, declared=declared)
+    assert '"Group By" VARCHAR(80), "price" NUMERIC(10,2) NOT NULL' in created(POSTGRES, declared=declared)
+    assert '"Group By" TEXT, "price" NUMERIC(10,2) NOT NULL' in created(SQLITE, declared=declared)
+    upsert, long = Upsert(("Group By", "id"), "gone"), DeclaredTypes(longest_text=4000)
+    assert "`Group By` VARCHAR(255) NOT NULL" in created(MYSQL, upsert=upsert, declared=long)
+    own = DeclaredTypes({"Group By": "VARCHAR(400)"}, 80)
+    assert "`Group By` VARCHAR(400) NOT NULL" in created(MYSQL, upsert=upsert, declared=own)
 
 
 KINDS = [

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_validate_prints_plan_and_guarantee(spec: Path, capsys: pytest.CaptureFi
     for part in ("orders: exactly-once", "source s: kafka", "step b: sql", "[bold]", "sink out from b", "guarantee"):
         assert part in shown
     assert "mysql+pymysql://u:***@h/d" in shown
+    assert_clean(shown)
+
+
+def test_validate_reads_stdin(spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(SPEC.encode())))
+    assert run_command_line(["validate", "-"]) == 0
+    assert "checkpoint every 2 s" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(SPEC.replace("commit:", "comit:").encode())))
+    assert run_command_line(["validate", "-"]) == 2
+    shown = capsys.readouterr().err
+    assert "error: -:7: sinks[0].comit: unknown key 'comit'; did you mean 'commit'?" in shown
     assert_clean(shown)
 
 
