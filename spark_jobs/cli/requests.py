@@ -37,7 +37,7 @@ Keep = Annotated[bool, typer.Option("--savepoint", help="Write a savepoint after
 Into = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[DIR]", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
+        metavar="DIR", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
     ),
 ]
 

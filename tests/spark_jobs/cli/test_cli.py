@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from eos.errors import SinkUnavailableError
 from spark_jobs.cli import run_command_line
+from spark_jobs.cli.app import FIRST_STEPS, MOVE, REPAIR, RUN, command_line
 from spark_jobs.cli.output import Output
 
 PASSWORD = "correct-horse-battery"
@@ -115,6 +120,43 @@ def test_wrong_usage_is_exit_code_2(spec: Path, arguments: list[str], capsys: py
 def test_help_teaches_by_example(spec: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(arguments) == 0
     assert "eos " in capsys.readouterr().out
+
+
+def _commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield (*words, name), inner
+        yield from _commands((*words, name), inner)
+
+
+def test_the_help_of_each_command_has_examples_and_no_type_of_a_flag() -> None:
+    root = command_line()
+    found = dict(_commands((), root))
+    assert len(found) > 25
+    for words, command in ((), root), *found.items():
+        context = typer.Context(command, info_name=" ".join(words), **command.context_settings)
+        flags = [each for each in command.get_params(context) if getattr(each, "is_flag", False)]
+        assert flags, words
+        assert {each.metavar for each in flags} == {""}, words
+        assert not words or "Examples:\n" in command.help, words
+
+
+def test_each_command_is_in_one_group_as_the_reference_lists_them() -> None:
+    groups: dict[str, list[str]] = {}
+    for name, command in command_line().commands.items():
+        groups.setdefault(command.rich_help_panel, []).append(name)
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    sections = dict(re.findall(r"^## (.+)\n\n\| command \|.*\n((?:\|.*\n)+)", page, re.MULTILINE))
+    listed = {group: re.findall(r"^\| `eos ([\w-]+)", rows, re.MULTILINE) for group, rows in sections.items()}
+    assert list(listed) == [FIRST_STEPS, RUN, MOVE, REPAIR]
+    assert {group: sorted(names) for group, names in listed.items()} == {g: sorted(n) for g, n in groups.items()}
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("eos do", "doctor"), ("eos stop --s", "--savepoint"), ("eos dead-letters re", "replay")]
+)
+def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> None:
+    done = eos(_EOS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(typed.split()) - 1))
+    assert (done.stdout.split(), done.stderr) == ([completed], "")
 
 
 def test_debug_adds_the_stack_trace_without_secrets(tmp_path: Path) -> None:
