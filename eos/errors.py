@@ -19,6 +19,7 @@ EosError
 │   ├── SparkUnavailableError         Spark did not start, or its JVM ended
 │   ├── LostCommittableError          a committable of a completed checkpoint is gone (R7)
 │   ├── FencedError                   a newer epoch owns the pipeline (R1)
+│   ├── AlreadyRunningError           another process on this machine runs the pipeline
 │   ├── PermitRevokedError            a writer came too late: its attempt was aborted or its epoch ended (R5)
 │   ├── IdentityError                 head, Spark's checkpoint and the sinks contradict each other (R2)
 │   ├── SetBackError                  a sink lacks checkpoints that it had counted: it went back in time (H26)
@@ -44,6 +45,7 @@ from typing import ClassVar
 from eos.bounded import shorten
 
 __all__ = [
+    "AlreadyRunningError",
     "BadRecordError",
     "BadRowError",
     "ConnectorError",
@@ -228,6 +230,14 @@ class FencedError(ConnectorError):
 
     Raised by: `Committer.claim` and `permit`, where the claim row holds a higher epoch, and by the head register. The
     driver stops at once and changes nothing more, since the newer one decides now (R1). A restart does not help.
+    """
+
+
+class AlreadyRunningError(ConnectorError):
+    """Another process on this machine runs the pipeline, and this command does not work beside it.
+
+    Raised by: `eos run` without `--take-over`, and commands that need a stopped pipeline. Nothing was changed. A driver
+    on another machine is not seen; fencing keeps two drivers apart (R1).
     """
 
 
