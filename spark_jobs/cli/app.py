@@ -14,6 +14,7 @@ from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli.dead_letters import dead_letters
 from spark_jobs.cli.demo import demo
 from spark_jobs.cli.doctor import doctor
+from spark_jobs.cli.explain import explain
 from spark_jobs.cli.init import init, schema
 from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
@@ -51,7 +52,7 @@ def _add(group: str, *commands: Callable[..., None]) -> None:
         app.command(rich_help_panel=group)(each)
 
 
-_add(FIRST_STEPS, demo, init, schema, connectors, validate, doctor, preview)
+_add(FIRST_STEPS, demo, init, schema, connectors, validate, doctor, preview, explain)
 _add(RUN, run, submit, status, ui, checkpoint, stop)
 app.add_typer(savepoint, name="savepoint", rich_help_panel=MOVE)
 _add(MOVE, rescale)

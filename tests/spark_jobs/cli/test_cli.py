@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 import typer
 
-from eos.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError, link_of
 from spark_jobs.cli import run_command_line
 from spark_jobs.cli.app import FIRST_STEPS, MOVE, REPAIR, RUN, command_line
+from spark_jobs.cli.catalogue import CATALOGUE
 from spark_jobs.cli.output import Output
 
 PASSWORD = "correct-horse-battery"
@@ -87,7 +88,8 @@ def test_a_wrong_spec_is_exit_code_2_with_every_mistake_on_a_line(
         f"{spec}:2: checkpoint.intervl: unknown key 'intervl'; did you mean 'interval'? allowed: "
     )
     assert lines[2] == f"{spec}:7: sinks[0].table: wrong type: 7 (a number); write it in quotes; allowed: text"
-    assert len(lines) == 3
+    assert lines[3] == f"  EOS-SPEC: {link_of('EOS-SPEC')}"
+    assert len(lines) == 4
     assert_clean(errors)
 
 
@@ -95,7 +97,9 @@ def test_a_wrong_spec_as_json_is_one_object_on_stdout(spec: Path, capsys: pytest
     spec.write_text(SPEC.replace("interval: 2s", "intervl: 2s"))
     assert run_command_line(["validate", str(spec), "--json"]) == 2
     shown, errors = capsys.readouterr()
-    (mistake,) = json.loads(shown)["error"]["mistakes"]
+    error = json.loads(shown)["error"]
+    assert (error["code"], error["link"]) == ("EOS-SPEC", link_of("EOS-SPEC"))
+    (mistake,) = error["mistakes"]
     assert (mistake["path"], mistake["line"], mistake["suggestion"]) == ("checkpoint.intervl", 2, "interval")
     assert errors == ""
 
@@ -159,6 +163,20 @@ def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> N
     assert (done.stdout.split(), done.stderr) == ([completed], "")
 
 
+def test_explain_prints_the_section_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["explain", "eos-unknown-topic"]) == 0
+    shown = capsys.readouterr().out
+    assert "A topic, or one of its partitions, does not exist." in shown
+    assert "Correct `topics` or `bootstrap_servers`." in shown
+    assert link_of("EOS-UNKNOWN-TOPIC") in shown
+    assert run_command_line(["explain"]) == 0
+    assert capsys.readouterr().out.count("EOS-") >= len(CATALOGUE)
+    assert run_command_line(["explain", "EOS-UNKNOWN-TOPC"]) == 2
+    assert "did you mean EOS-UNKNOWN-TOPIC?" in capsys.readouterr().err
+    assert run_command_line(["explain", "EOS-UNKNOWN-TOPIC", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["code"] == "EOS-UNKNOWN-TOPIC"
+
+
 def test_debug_adds_the_stack_trace_without_secrets(tmp_path: Path) -> None:
     path = tmp_path / "orders.yaml"
     path.write_text(SPEC.replace("table: t", "table: 7"))
@@ -206,7 +224,9 @@ def test_an_error_is_masked_also_where_nobody_foresaw_it(
     assert errors.splitlines() == [
         "error: cannot log in with ***",
         "  remedy: not with ***",
+        f"  EOS-SINK-UNAVAILABLE: {link_of('EOS-SINK-UNAVAILABLE')}",
         "error: unexpected ValueError: bad ***",
         "  remedy: run it again with --debug, and report what it prints",
+        f"  EOS-UNEXPECTED: {link_of('EOS-UNEXPECTED')}",
         "ValueError: bad ***",
     ]
