@@ -10,9 +10,13 @@ A name is imported when it is first used: `import eos` loads neither Spark nor a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from eos._interrupts import end_quietly
 
-from eos._imports import importer, refuse_shadows
+end_quietly()  # before the imports below, which take time
+
+from typing import TYPE_CHECKING, Final  # noqa: E402
+
+from eos._imports import importer, refuse_shadows  # noqa: E402
 
 if TYPE_CHECKING:
     from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer

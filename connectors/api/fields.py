@@ -13,6 +13,7 @@ from connectors.api.document import Document, Section, Text
 from connectors.api.login import LoginOptionsError, token_login
 from connectors.api.masking import Url
 from connectors.api.model import Strict, refuse, shown, wrong
+from connectors.api.url_form import ESCAPES, has_unescaped, mistake_in
 
 
 def _number(value: object) -> object:
@@ -205,8 +206,11 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
         url = Url(value)
         if not _URL.fullmatch(value):
             raise wrong(f"{shown(str(url))} is not a database URL", example)
-        if value.partition("?")[0].count("@") > 1:
-            raise wrong("more than one @ in the URL: write %40 for an @ inside user name or password", example)
+        if has_unescaped(value):
+            found = "the user name or the password of the URL contains a character that ends it, such as / or @"
+            raise wrong(found, f"{example}; {ESCAPES}")
+        if mistake := mistake_in(value):
+            raise wrong(mistake, example)
         if not accepts(url.scheme):
             raise wrong(f"'{url.scheme}' is not a driver for this", example)
         try:

@@ -37,6 +37,8 @@ T = TypeVar("T")
 class PluginError(SpecError):
     """A plugin that cannot be used."""
 
+    code = "EOS-PLUGIN"
+
 
 class UnknownPluginError(PluginError):
     """A name that no installed distribution brings."""

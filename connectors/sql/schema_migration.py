@@ -17,6 +17,7 @@ from pyarrow import types
 
 from connectors.api.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert
+from connectors.spark_types import spark_type
 from connectors.sql.kinds import is_text
 from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
 from connectors.sql.statements import Connected, StatementError
@@ -181,8 +182,9 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         in_key = row.name in self.key
         declared = self.declared.of(row, self.types, in_key=in_key)
         if declared is None:
-            message = f"sink {self.sink}: no type{' of a key' if in_key else ''} of this database holds {row.type}"
-            raise TargetError(f"{message} unaltered, for column {row.column!r}", remedy="cast it in a transform")
+            message = f"sink {self.sink}: no type{' of a key' if in_key else ''} of this database holds "
+            message += f"{spark_type(row.type)} unaltered, for column {row.column!r}"
+            raise TargetError(message, remedy="cast it in a transform")
         return f"{self._quoted(row.column)} {declared}"
 
     def _not_null(self, row: RowColumn) -> str:

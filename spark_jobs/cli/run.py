@@ -28,6 +28,7 @@ from spark_jobs.cli.ui import held_by_sinks, shown_entry
 from spark_jobs.observe.console import ConsoleListener, shown
 from spark_jobs.observe.history.recorder import recorded
 from spark_jobs.observe.report import Listeners, LogListener
+from spark_jobs.observe.run_lock import check_not_running
 from spark_jobs.observe.traces import traced
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, begin
 from spark_jobs.operations.repeated_records import Repeated
@@ -74,14 +75,16 @@ def run_pipelines(
     *,
     until_caught_up: bool,
     debug: bool,
+    take_over: bool = True,
     page: PageOptions | None = None,
     savepoint: Allowed | None = None,
     stop: threading.Event | None = None,
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
 
-    `page`: served meanwhile. `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed.
-    `stop`: once it is set, every pipeline stops as it does after one signal.
+    `take_over`: start although another process on this machine runs one of them. `page`: served meanwhile.
+    `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed. `stop`: once it is set,
+    every pipeline stops as it does after one signal.
     """
     check_together(specs)
     controls = [StopControl() for _ in specs]
@@ -103,6 +106,8 @@ def run_pipelines(
             spark = starter.submit(start).result()
         try:
             signals.in_jvm()
+            for spec in specs if not take_over else ():
+                check_not_running(spec)  # Spark's start took seconds
             if savepoint is not None:
                 (spec,) = specs
                 begin(spec, spark, savepoint, partial(tell, spec, console))

@@ -30,7 +30,7 @@ def submit(
     spec: SpecPath,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTION...]", show_default=False, help="Options of spark-submit, passed on to it."),
+        typer.Argument(metavar="-- OPTION", show_default=False, help="Options of spark-submit, passed on to it."),
     ] = None,
     master: Annotated[str | None, typer.Option(help="The cluster, if the spec does not name one.")] = None,
     deploy_mode: Annotated[

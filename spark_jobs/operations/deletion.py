@@ -42,6 +42,8 @@ name."""
 class UncommittedError(ConnectorError):
     """Something is decided and not visible everywhere: to delete what tells of it would lose rows."""
 
+    code = "EOS-UNCOMMITTED"
+
 
 @dataclass(frozen=True, slots=True)
 class Deleted:

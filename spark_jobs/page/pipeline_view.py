@@ -31,9 +31,13 @@ _NO_PATH: Final = re.compile(r"[^A-Za-z0-9._~-]+")
 class BusyError(ConnectorError):
     """Somebody else's question to the sinks is under way."""
 
+    code = "EOS-BUSY"
+
 
 class NoRunError(ConnectorError):
     """Nobody would hear a request."""
+
+    code = "EOS-NOT-RUNNING"
 
 
 @dataclass(slots=True)

@@ -38,6 +38,7 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
+from twophase.failure_lines import FailureLines
 from twophase.messages import HeadSnapshot
 from twophase.requests import Answer
 
@@ -118,7 +119,7 @@ class Runner:
         return Answer(ok=True, message="stopped", facts=facts)
 
     def _run(self, lasting: RunResources) -> None:
-        strategy = self.spec.restart.strategy()
+        strategy, lines = self.spec.restart.strategy(), FailureLines()
         while not self.control.is_stopping():
             try:
                 self._run_epoch(lasting)
@@ -141,10 +142,15 @@ class Runner:
                 if delay_s is None:
                     raise
                 said = f"in {delay_s:.1f} s"
-                _log.warning("%s; restarting %s", error.message, said)
+                _log.warning("%s; restarting %s", lines.line(error, self._completed()), said)
                 self.listener.on_event(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
                 self.listener.on_state(f"restarting {said}")
                 pause(delay_s, self.control.is_stopping)
+
+    def _completed(self) -> int | None:
+        """Return the newest checkpoint that this run knows to be completed."""
+        head = self._held.head if self._held is not None else None
+        return head.completed if head is not None else None
 
     def _is_more_readable(self, lasting: RunResources) -> bool:
         """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""

@@ -181,7 +181,7 @@ SINGLE = [
         "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, print, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
-    ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
+    ("user@host", "us@er@host", 21, "sinks[0].url", "the user name or the password of the URL contains"),
     ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
     ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "without a key no row can be told from another"),
     ("commit: two-phase", "commit: two-phase\n    create: always", 24, "sinks[0].create", "allowed: never, if-missing"),

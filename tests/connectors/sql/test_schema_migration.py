@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.keyed import Upsert
+from connectors.spark_types import spark_type
 from connectors.sql.mysql import fit as mysql_fit
 from connectors.sql.mysql import target as mysql_target
 from connectors.sql.mysql.dialect import Dialect
@@ -154,14 +156,14 @@ def test_what_is_made_for_a_type_takes_it(
 @pytest.mark.parametrize("types", [MYSQL, MARIADB, POSTGRES, SQLITE], ids=["mysql", "mariadb", "postgres", "sqlite"])
 @pytest.mark.parametrize("kind", [pa.duration("us"), pa.null()], ids=str)
 def test_a_type_that_nothing_holds_is_refused(types: Types, kind: pa.DataType) -> None:
-    with pytest.raises(TargetError, match=f"no type of this database holds {kind} unaltered".replace("[", r"\[")):
+    with pytest.raises(TargetError, match=f"no type of this database holds {re.escape(spark_type(kind))} unaltered"):
         created(types, pa.schema([("v", kind)]))
 
 
 def test_what_else_is_refused() -> None:
-    with pytest.raises(TargetError, match=r"holds decimal128\(38, 31\) unaltered, for column 'v'"):
+    with pytest.raises(TargetError, match=r"holds DECIMAL\(38,31\) unaltered, for column 'v'"):
         created(MYSQL, pa.schema([("v", pa.decimal128(38, 31))]))
-    with pytest.raises(TargetError, match="no type of a key of this database holds list"):
+    with pytest.raises(TargetError, match="no type of a key of this database holds ARRAY<"):
         created(MYSQL, pa.schema([("v", pa.list_(pa.int8()))]), upsert=Upsert(("v",)))
     with pytest.raises(TargetError, match="has 63 bytes at most"):  # the server would cut it off in silence
         created(POSTGRES, pa.schema([("ü" * 32, pa.int64())]))

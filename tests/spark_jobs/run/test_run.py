@@ -118,6 +118,21 @@ def test_h20_no_nonce_of_a_run_is_used_twice(run: _Run) -> None:
     assert len(stems) == len(head.nonces) >= 3
 
 
+def test_a_repeated_failure_is_one_line_and_the_remedy_is_with_the_first(
+    run: _Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> None:
+        raise SinkUnavailableError("away", remedy="see that it runs")
+
+    run.builds = [away] * 3
+    assert isinstance(run.run(), SinkUnavailableError)
+    logged = [each.getMessage() for each in caplog.records if each.name == "eos.runner"]
+    assert logged == [
+        "away; remedy: see that it runs (EOS-SINK-UNAVAILABLE); restarting in 0.0 s",
+        "away (failure 2 in a row); restarting in 0.0 s",
+    ]
+
+
 def test_what_a_power_cut_has_left_is_gone_before_spark_begins(run: _Run) -> None:
     found: list[bool] = []
 

@@ -60,7 +60,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("word", pa.string()), ("sum", pa.int64())])
     text = refusal(make(tmp_path, ddl), schema)
     for part in (
-        "column 'ID' (TEXT) would change values of int64: declare it INTEGER",
+        "column 'ID' (TEXT) would change values of BIGINT: declare it INTEGER",
         "column 'word' is missing in the table; did you mean 'wort'?",
         "column 'sum' of the table is generated and cannot be written",
         "column 'must' of the table is NOT NULL without a default",
