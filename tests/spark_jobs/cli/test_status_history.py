@@ -80,7 +80,7 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
     text = shown(spec, capsys)
     assert "orders: not running; its last run ended 2023-11-14 22:14:21: failed" in text
     assert "exactly-once: every record's rows are in each sink once" in text
-    assert "lag 400 records" in text
+    assert "lag unknown: not measured yet; `eos status --measure-lag` queries the sources" in text
     assert "3 checkpoints, 300 records, 270 rows (6.0 KiB); 1 aborted try, 1 failure, 1 restart, 1 run" in text
     rows = [line.split() for line in text.splitlines() if "2023-11-14 " in line and "committed" in line[-20:]]
     assert [row[0] for row in rows] == ["4", "3", "2"]
@@ -132,7 +132,9 @@ def test_everything_for_programs(spec: Path, capsys: pytest.CaptureFixture[str])
     assert facts["summary"]["duration_s"]["count"] == 3
     assert facts["summary"]["phases"]["commit"]["p99"] == pytest.approx(0.09)
     assert facts["totals"]["records"] == 300
-    assert facts["lag"]["records"] == 400
+    unknown = {"records": None, "unknown": "not measured yet", "at": None, "age_s": None, "measured": None}
+    assert facts["lag"] == {**unknown, "withheld": 0, "splits": []}
+    assert [each["lag"] for each in found] == [None, 400, 400, 400]
     assert [each["kind"] for each in facts["incidents"]] == ["restart", "failure"]
     assert facts["runs"][0]["ended"] == "failed"
     assert (facts["running"], facts["history_unread"]) == (None, None)
