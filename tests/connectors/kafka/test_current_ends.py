@@ -1,8 +1,8 @@
-"""The ends of now, for the lag: by a client of their own, bounded in time. Real brokers: integration_tests/test_lag.py."""
+"""The ends of now, for the lag: by their own client, bounded in time. Real brokers: integration_tests/test_lag.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class _Opened:
 
 
 @pytest.fixture(autouse=True)
-def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Opened]:
+def opened(monkeypatch: pytest.MonkeyPatch) -> _Opened:
     """A cluster of two topics with two partitions each; every first partition has an open transaction."""
     found = _Opened([])
 
@@ -50,7 +50,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> Iterator[_Opened]:
     monkeypatch.setattr(source, "latest_and_withheld", ends)
     monkeypatch.setattr(source, "earliest", lambda _client, splits: dict.fromkeys(splits, FIRST))
     monkeypatch.setattr(source, "matching_topics", lambda _client, _pattern: list(TOPICS))
-    yield found
+    return found
 
 
 def kafka(**changes: Any) -> KafkaSource:
@@ -100,8 +100,7 @@ def test_the_client_is_not_the_one_of_plans_and_its_errors_are_its_own(opened: _
         tried.current_ends(known("old/0", "old/1"))
     planning, monitoring = opened.clients
     assert (planning.connection.connect_timeout_s, monitoring.connection.connect_timeout_s) == (15.0, 5.0)
-    with pytest.raises(SourceError), monitor_admin(monitoring.connection) as client:
-        assert client is monitoring
+    with pytest.raises(SourceError), monitor_admin(monitoring.connection):
         raise SourceError("no answer")
     with shared_admin(planning.connection) as client:
         assert client is planning, "a checkpoint goes on over its connections"
