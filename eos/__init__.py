@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from eos._imports import importer, refuse_shadows
 
 if TYPE_CHECKING:
-    from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
+    from connectors.api.contracts import DirectWriter, Finding, Horizon, MeasuredSource, Sink, Source, Writer
     from connectors.api.decoding import Decoded, Format, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
@@ -46,6 +46,7 @@ __all__ = [
     "Finding",
     "Format",
     "Horizon",
+    "MeasuredSource",
     "OffsetRange",
     "Prepared",
     "Scope",
@@ -67,7 +68,7 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
+    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "MeasuredSource", "Sink", "Source", "Writer"),
     "connectors.api.decoding": ("Decoded", "Format", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),

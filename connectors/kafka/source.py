@@ -137,7 +137,7 @@ class KafkaSource:
             return self._horizon(admin, known)
 
     def current_ends(self, known: StartingPoint) -> Horizon:
-        """See Source. The same questions as `horizon`, by a client that only monitoring uses.
+        """See MeasuredSource. The same questions as `horizon`, by a client that only monitoring uses.
 
         The ends are the last stable offsets with `read_committed`, and the high watermarks with `read_uncommitted`. A
         new topic whose first offsets `starting_offsets` is yet to resolve has no discovered positions.

@@ -65,7 +65,7 @@ class BuiltSource:
         return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
 
     def current_ends(self, known: StartingPoint) -> Horizon | None:
-        """See Source. None if the end of one split is not known: the total would be too small."""
+        """See MeasuredSource. None if the end of one split is not known: the total would be too small."""
         first = self._splits_with(known)
         ends: dict[str, Position] = {}
         for split, start in {**first, **known.positions}.items():

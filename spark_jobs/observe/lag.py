@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from connectors.api.contracts import Source
+from connectors.api.contracts import MeasuredSource, Source
 from connectors.foreign import foreign
 from eos.errors import EosError, OffsetOutOfRangeError, SourceError
 from spark_jobs.observe.history.model import SplitLag
@@ -135,7 +135,7 @@ def measure(source: Source, head: HeadValue | None, before: SourceLag) -> Source
 
 def _measured(source: Source, head: HeadValue, every_s: float) -> SourceLag:
     known = head.known(source.name)
-    horizon = source.current_ends(known)
+    horizon = source.current_ends(known) if isinstance(source, MeasuredSource) else None
     at = time.time()
     if horizon is None:
         raise SourceError(DOES_NOT_KNOW)
