@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final  # noqa: E402
 from eos._imports import importer, refuse_shadows  # noqa: E402
 
 if TYPE_CHECKING:
-    from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
+    from connectors.api.contracts import DirectWriter, Finding, Horizon, MeasuredSource, Sink, Source, Writer
     from connectors.api.decoding import Decoded, Format, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
@@ -50,6 +50,7 @@ __all__ = [
     "Finding",
     "Format",
     "Horizon",
+    "MeasuredSource",
     "OffsetRange",
     "Prepared",
     "Scope",
@@ -71,7 +72,7 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
+    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "MeasuredSource", "Sink", "Source", "Writer"),
     "connectors.api.decoding": ("Decoded", "Format", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),

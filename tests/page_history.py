@@ -22,6 +22,7 @@ from spark_jobs.observe.history.model import (
     SplitLag,
 )
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, SourceLag, write_lag
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
@@ -103,7 +104,18 @@ def live_through(spec: Spec, now: float, checkpoints: int = 420, *, seed: int = 
     last = checkpoints - 1
     head = HeadValue(spec.pipeline, INCARNATION, 4, ("n",), completed=last, committed=last - 2, sinks=tuple(sinks))
     assert LocalHead(location).swap(None, encode_head(head))
+    write_lag(location, _lag(spec, position, now - 2))
     return last
+
+
+def _lag(spec: Spec, position: list[float], at: float) -> Lag:
+    """Of a driver that measures so seldom that the number stays known during a test."""
+    behind = (2_200, 1_200, 600)
+    splits = tuple(
+        SplitLag(at, "orders", f"orders/{split}", int(end) + behind[split], int(end))
+        for split, end in enumerate(position)
+    )
+    return Lag(tuple(SourceLag(entry.name, at, splits, every_s=3_600.0) for entry in spec.sources))
 
 
 def _checkpoint(

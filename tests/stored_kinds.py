@@ -252,4 +252,12 @@ KINDS: Final[dict[str, Kind]] = {
         None,
         why="a hint: what cannot be read is ignored",
     ),
+    "lag": Kind(
+        ("spark_jobs/observe/lag.py:write_lag",),
+        None,
+        stored.lag_of,
+        stored.LAG,
+        stored.written_lag,
+        why="a measurement: what cannot be read is not measured",
+    ),
 }

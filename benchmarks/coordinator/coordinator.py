@@ -23,6 +23,7 @@ from spark_jobs.observe.history.filing import WriterThread
 from spark_jobs.observe.history.model import Acknowledgement, SplitLag
 from spark_jobs.observe.history.recorder import Recorder
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport, Listeners, LogListener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
@@ -150,7 +151,7 @@ class Coordinator:
         driver._carry_out(driver._ownership.swap(stored, "stored"))
         self.driver = driver
         listeners = Listeners([LogListener(PIPELINE), recorder])
-        self._checkpoints = Checkpoints(driver, self.log, listeners, [cast(Any, _Topic())], self)
+        self._checkpoints = Checkpoints(driver, self.log, listeners, [cast(Any, _Topic())], self.lag)
 
     def batch(self) -> ReportedBatch:
         """What Spark has done of the next checkpoint once all tasks have reported: its plan is written, its job has
@@ -181,11 +182,13 @@ class Coordinator:
         while self._filing._waiting or not self._filing._queue.empty():
             time.sleep(0.001)
 
-    def lag(self, head: HeadValue) -> tuple[SplitLag, ...]:
-        """Return the lag of each split, as Spark's progress would tell it."""
-        return tuple(
-            SplitLag(0.0, SOURCE, split, end, head.position(SOURCE, split) or 0) for split, end in self._ends.items()
+    def lag(self) -> Lag:
+        """Return the lag of each split, as the monitor has measured it just now."""
+        now, head = time.time(), self.driver.owned
+        splits = (
+            SplitLag(now, SOURCE, split, end, head.position(SOURCE, split) or 0) for split, end in self._ends.items()
         )
+        return Lag((SourceLag(SOURCE, now, tuple(splits)),))
 
     def close(self) -> None:
         self.driver.close()

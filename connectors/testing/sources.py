@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pytest
 
-from connectors.api.contracts import Source
+from connectors.api.contracts import MeasuredSource, Source
 from connectors.sources.built import BuiltSource
 from connectors.sources.split_source import SplitSource
 from eos.errors import ConnectorError
@@ -169,6 +169,23 @@ class SourceCompliance:
         before = _planned(source)
         self.append(folder, range(200, 400))
         assert {each.split for each in before} <= source.horizon(StartingPoint()).ends.keys()
+
+    def test_current_ends_hide_no_record(self, folder: Path) -> None:
+        """The lag is the distance to these ends: an end before the last record would show too small a lag."""
+        source = self._source(folder)
+        known: dict[str, Position] = {}
+        for first in range(0, 300, 100):
+            self.append(folder, range(first, first + 100))
+            current = source.current_ends(StartingPoint(dict(known))) if isinstance(source, MeasuredSource) else None
+            planned = _planned(source, known)
+            if current is None:
+                return
+            firsts = {**current.discovered.positions, **known}
+            for each in planned:
+                end = check_position(current.ends[each.split], each.split)
+                assert firsts[each.split] == each.start
+                assert not is_before(end, each.end), f"{each.split} can be read beyond its current end"
+                known[each.split] = each.end
 
     def test_a_limit_is_within_the_range(self, folder: Path) -> None:
         """`max_records_per_checkpoint` ends each checkpoint somewhere, and together they read everything."""

@@ -12,6 +12,8 @@ from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, position, seconds, short, size
 from spark_jobs.observe.history.model import Checkpoint, Detail, Event, Run, SplitLag
 from spark_jobs.observe.history.summary import Distribution, Summary, missing
+from spark_jobs.observe.lag import Lag
+from spark_jobs.observe.lag import describe as describe_lag
 from spark_jobs.observe.overview import NO_HISTORY, Overview
 from spark_jobs.observe.withheld import WithheldSplit, describe
 from twophase.positions import total
@@ -33,8 +35,8 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     yield out.text(guarantee)
     yield out.text(f"epoch {head.epoch}, incarnation {head.incarnation}")
     yield out.text(f"completed up to {_number(head.completed)}, committed up to {_number(head.committed)}")
-    if of.lag:
-        yield out.text(_lag(of.lag, now))
+    if of.lag.sources:
+        yield out.text(_lag(of.lag, now), "yellow" if of.lag.unknown(now) else "")
     for source in dict.fromkeys(each.source for each in of.withheld):
         yield out.text(_withheld([each for each in of.withheld if each.source == source], now), "yellow")
     totals = of.totals
@@ -143,11 +145,15 @@ def _number(checkpoint_id: int) -> str:
     return "none yet" if checkpoint_id < 0 else f"checkpoint {checkpoint_id}"
 
 
-def _lag(of: Sequence[SplitLag], now: float) -> str:
-    most = sorted(of, key=lambda each: -(each.records or 0))[:3]
+def _lag(of: Lag, now: float) -> str:
+    words = f"lag {describe_lag(of, now, ago)}"
+    if of.unknown(now):
+        return f"{words}; `eos status --measure-lag` queries the sources"
+    most = sorted(of.splits, key=lambda each: -(each.records or 0))[:3]
     splits = ", ".join(f"{each.split} {count(each.records)}" for each in most)
-    rest = f", {len(of) - len(most)} more" if len(of) > len(most) else ""
-    return f"lag {count(total(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
+    rest = f", {len(of.splits) - len(most)} more" if len(of.splits) > len(most) else ""
+    withheld = f"; {count(of.withheld_records)} more cannot be read yet" if of.withheld_records != 0 else ""
+    return f"{words} ({splits}{rest}){withheld}"
 
 
 def _withheld(of: Sequence[WithheldSplit], now: float) -> str:

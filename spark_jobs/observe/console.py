@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener, Totals
 
 _QUIET_S = 5.0
@@ -25,6 +26,7 @@ class ConsoleListener(Listener):
         self._console = console
         self.totals = Totals()
         self._printed_at_s = 0.0
+        self._lag = Lag()
 
     def on_state(self, text: str) -> None:
         self.totals.on_state(text)
@@ -41,6 +43,9 @@ class ConsoleListener(Listener):
     def on_backlog(self, waiting: int) -> None:
         self.totals.waiting = waiting
 
+    def on_lag(self, lag: Lag) -> None:
+        self._lag = lag
+
     def _line(self) -> str:
         return f"{self.pipeline}: " + "  ".join(self.cells())
 
@@ -50,17 +55,23 @@ class ConsoleListener(Listener):
         if last is None:
             return (f"{totals.state_text} ({time.monotonic() - totals.started_at_s:.0f} s)",)
         ago = time.monotonic() - totals.last_at_s
-        lag = "?" if last.lag is None else f"{last.lag:,}"
         rate = totals.records_per_s if ago < _QUIET_S else 0.0
         return (
             totals.state_text,
             f"checkpoint {last.record.checkpoint_id}",
             f"{rate:,.0f} records/s",
-            f"lag {lag}",
+            self._lag_cell(),
             f"{totals.waiting} decided ones wait for sinks" if totals.waiting else "committed",
             f"last one {ago:.1f} s ago ({last.duration_s:.2f} s)",
             f"{totals.records:,} records",
         )
+
+    def _lag_cell(self) -> str:
+        """Return the newest measured lag with its age; `lag ?` while it is unknown."""
+        now = time.time()
+        records, age_s = self._lag.records(now), self._lag.age_s(now)
+        number = "?" if records is None else f"{records:,}"
+        return f"lag {number}" if age_s is None else f"lag {number} ({age_s:.0f} s ago)"
 
     def closing(self) -> str:
         """What it has done, when it is over."""

@@ -18,13 +18,13 @@ from spark_jobs.observe.history.model import (
     Event,
     EventKind,
     Run,
-    SplitLag,
     Totals,
     acknowledgements_of,
     of_record,
 )
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import Summary, summarize
+from spark_jobs.observe.lag import Lag, read_lag
 from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from twophase.head_value import HeadValue
@@ -50,7 +50,7 @@ class Overview:
     checkpoints: tuple[Checkpoint, ...]  # newest first
     summary: Summary
     totals: Totals
-    lag: tuple[SplitLag, ...]
+    lag: Lag
     incidents: tuple[Event, ...]  # newest first
     aborted: tuple[AbortedAttempt, ...]  # newest first
     runs: tuple[Run, ...]  # newest first
@@ -73,15 +73,16 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     history = History.at(spec.checkpoint.location)
     try:
         checkpoints = history.checkpoints(max(limit, newest))
-        totals, lag = history.totals(), history.lag()
+        totals = history.totals()
         incidents, aborted, runs = history.events(limit, kinds=INCIDENTS), history.aborted(limit), history.runs(limit)
         unread = ""
     except HistoryError as error:
-        checkpoints, totals, lag, incidents, aborted, runs = (), Totals(), (), (), (), ()
+        checkpoints, totals, incidents, aborted, runs = (), Totals(), (), (), ()
         unread = str(error)
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
     shown = merged[:limit]
+    lag = read_lag(spec.checkpoint.location, [source.name for source in spec.sources])
     withheld = read_withheld(spec.checkpoint.location)
     return Overview(running(spec), status, shown, figures, totals, lag, incidents, aborted, runs, withheld, unread)
 

@@ -32,6 +32,7 @@ _FILES: Final = (
     "log4j2.properties",
     "admission.json",
     "withheld.json",
+    "lag.json",
     "history.sqlite*",
 )
 """Others. Savepoints stay, which are whole by themselves. Head stays, which is small: with the

@@ -11,6 +11,7 @@ from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import PHASES, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
 from spark_jobs.observe.history.store import SinkStats, shares, waiting
+from spark_jobs.observe.lag import read_lag
 from spark_jobs.observe.overview import NO_HISTORY
 from spark_jobs.observe.withheld import read_withheld
 from spark_jobs.page import schemas
@@ -46,7 +47,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
     if head is not None and totals is not None and totals.since is None:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
-    lag = read(history.lag)
+    lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources])
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
@@ -66,8 +67,12 @@ def overview(watched: PipelineView) -> schemas.Overview:
         run=schemas.Run.model_validate(run) if run is not None else None,
         totals=schemas.Totals.model_validate(totals) if totals is not None else NOTHING,
         throughput=throughput(lately, window_s),
-        lag_records=total(each.records for each in lag) if lag else None,
-        lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
+        lag_records=lag.records(now),
+        lag_unknown=lag.unknown(now) if lag.sources else "",
+        lag_at=lag.at,
+        lag_age_s=lag.age_s(now),
+        lag_measured=lag.measured,
+        lag=[schemas.SplitLag.model_validate(each) for each in lag.splits],
         withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,

@@ -19,13 +19,14 @@ from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.observe.report import Listener
-from spark_jobs.observe.withheld import Withheld
+from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.query.pacing.pacing import Pacing
 from spark_jobs.query.running_query import EndsHeld
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.control import StopControl, StopRequestedError
+from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.pipeline import Pipeline
 from spark_jobs.run.progress import QueryProgress
 from spark_jobs.savepoints import plan as plans
@@ -59,6 +60,7 @@ class QueryRun:
     checkpoint_requests: CheckpointRequests
     plan: Plan
     withheld: Withheld
+    lag: LagMonitor
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     failure: BaseException | None = None  # the error that ended the query; Spark only passes on its text
     query: StreamingQuery | None = None
@@ -66,6 +68,7 @@ class QueryRun:
     _checkpoints: Checkpoints = field(init=False)
     _skipping: Skipping | None = field(default=None, init=False)
     _looked_at_s: float = 0.0
+    _polls: list[Poll] = field(default_factory=list)  # newest polls of the planners
     _is_kept: bool = False  # `plan`, beside the checkpoint
     _ends: EndsHeld = field(default_factory=EndsHeld)
     _progress: QueryProgress = field(init=False)
@@ -73,7 +76,7 @@ class QueryRun:
     def __post_init__(self) -> None:
         """Create the objects that all batches share."""
         self._progress = QueryProgress(self.listener)
-        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self.lag.newest)
         if any(source.skips_bad_records for source in self.sources):
             settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
@@ -123,13 +126,19 @@ class QueryRun:
             time.sleep(_DONE_POLL_S)
 
     def _look_at_polls(self, every_s: float) -> None:
-        """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""
+        """Read the planners' polls, also while no checkpoint is completed because no record can be read.
+
+        The lag monitor sees withheld records too, also during a long checkpoint, in which nothing is planned.
+        """
         if time.monotonic() - self._looked_at_s < every_s:
             return
         self._looked_at_s = time.monotonic()
-        polls = self.pacing.polls()
-        if self.withheld.observe(polls):
+        polls = list(self.pacing.polls())
+        if polls != self._polls:
+            self._polls = polls
             self.listener.on_polls(polls)
+        newest = {each.source: each for each in sorted([*polls, *self.lag.polls()], key=lambda each: each.at)}
+        if self.withheld.observe(newest.values()):
             self.listener.on_withheld(self.withheld.splits)
         self.withheld.warn_if_overdue(time.time())
 
@@ -167,6 +176,7 @@ class QueryRun:
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
+                self._progress.report_plan()
                 self._keep_plan()
                 if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
                     left_sockets.forget(frame.sparkSession)

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -17,6 +18,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -27,6 +29,7 @@ from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
+from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import QueryRun
@@ -54,6 +57,7 @@ class RunResources:
     admission: Admission
     checkpoint_requests: CheckpointRequests
     withheld: Withheld
+    lag: LagMonitor
     until_readable: UntilReadable | None  # of a run until caught up
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
 
@@ -88,8 +92,9 @@ class Runner:
         try:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
-                with asked.heard(self._stopped):
-                    self._run(self._lasting(sources, asked.checkpoint_requests))
+                lasting = self._lasting(sources, asked.checkpoint_requests)
+                with asked.heard(self._stopped), lasting.lag.measuring():
+                    self._run(lasting)
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
@@ -108,8 +113,15 @@ class Runner:
             admission_of(self.spec.checkpoint, behind=behind),
             checkpoint_requests,
             withheld,
+            self._lag_monitor(),
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
+
+    def _lag_monitor(self) -> LagMonitor:
+        """Return a monitor with instances of the sources that nothing else uses: their calls may run side by side."""
+        sources = [build_source(entry) for entry in self.spec.sources]
+        location = self.spec.checkpoint.location
+        return LagMonitor(sources, partial(read_head, self.spec), location, self.listener, self.spec.mask)
 
     def _stopped(self) -> Answer:
         head = self._held.head if self._held is not None else None
@@ -198,9 +210,11 @@ class Runner:
                 lasting.checkpoint_requests,
                 plan,
                 lasting.withheld,
+                lasting.lag,
                 lasting.period,
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
+            lasting.lag.follow(lambda: driver.owned)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:

@@ -50,6 +50,14 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
+class LagMeasured:
+    """The lag over all sources at one time, also while no checkpoint completes."""
+
+    at: float
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """Spark has run a completed checkpoint again."""
 
@@ -86,4 +94,16 @@ class Committed:
     at: float | None  # None: it was so when a driver came to look
 
 
-Entry = Run | RunEnded | Event | Completed | Measured | Replayed | Planned | SinkCommitted | Committed | AbortedAttempt
+Entry = (
+    Run
+    | RunEnded
+    | Event
+    | Completed
+    | Measured
+    | LagMeasured
+    | Replayed
+    | Planned
+    | SinkCommitted
+    | Committed
+    | AbortedAttempt
+)

@@ -128,13 +128,16 @@ class AbortedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SplitLag:
-    """How far a checkpoint left one split behind what the plan before its own had seen: Spark tells that late."""
+    """End and position of one split, as the lag monitor measured them.
 
-    at: float  # of the sample
+    Invariant: position <= end. (In a history of version 0.2.0, the end of an older plan may be before the position.)
+    """
+
+    at: float  # time of the answer of the source, in seconds since 1970
     source: str
     split: str
-    end: Position  # next one that the source would have given
-    position: Position  # next one that the pipeline reads
+    end: Position  # position behind the newest record that can be read
+    position: Position  # next position that the pipeline reads, as head has decided it
 
     @property
     def records(self) -> int | None:

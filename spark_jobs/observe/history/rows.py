@@ -81,11 +81,6 @@ def run(row: Row) -> Run:
     return Run(**row)
 
 
-def lag(row: Row) -> tuple[SplitLag, ...]:
-    """As `packed` wrote it, by source and split."""
-    return tuple(sorted((SplitLag(*each) for each in json.loads(row["lag"])), key=lambda of: (of.source, of.split)))
-
-
 def aborted(row: Row) -> AbortedAttempt:
     """As it stands."""
     number = row["seq"] & (1 << LIFE_BITS) - 1

@@ -22,10 +22,9 @@ from spark_jobs.observe.history.model import (
     Event,
     EventKind,
     Run,
-    SplitLag,
     Totals,
 )
-from spark_jobs.observe.history.rows import Row, packed
+from spark_jobs.observe.history.rows import Row
 from spark_jobs.observe.history.summary import Summary, filled, summarize
 
 NEWEST = 1000
@@ -89,15 +88,18 @@ class History:
                 until,
             )
             buckets = {each["number"]: rows.bucket(each, width_s) for each in found}
-            return filled(buckets, since, until, width_s)
-
-    def lag(self) -> tuple[SplitLag, ...]:
-        """As it was measured last, by source and split."""
-        with self._asked() as ask:
-            newest = ask(
-                "SELECT lag FROM detail WHERE lag IS NOT NULL AND lag != ? ORDER BY seq DESC LIMIT 1", packed(None)
+            measured = ask(
+                "SELECT CAST(at / ? AS INTEGER) AS number, MAX(records) AS records "
+                "FROM lag WHERE at >= ? AND at < ? GROUP BY number",
+                width_s,
+                since,
+                until,
             )
-            return rows.lag(newest[0]) if newest else ()
+            for each in measured:  # also where no checkpoint completed
+                number, records = each["number"], each["records"]
+                bucket = buckets.get(number, Bucket(number * width_s, width_s))
+                buckets[number] = replace(bucket, lag=max(records, bucket.lag or 0))
+            return filled(buckets, since, until, width_s)
 
     def events(self, limit: int = 50, before: int | None = None, kinds: Sequence[EventKind] = ()) -> tuple[Event, ...]:
         """Newest first; of these kinds, or of all. `before`: the `seq` of the last one of the page before this one."""

@@ -23,6 +23,7 @@ _EVENTS: Final = 10_000
 _NEWEST: Final = 100
 """Checkpoints that stay at any age: a start reports as many once more, and each must count once."""
 _RUNS: Final = 1_000
+_LAGS: Final = 100_000  # measurements: eleven days of one every ten seconds
 _DETAIL_BYTES: Final = 32 * 1024 * 1024  # ranges and acknowledgements, of pipelines with very many of them
 
 
@@ -46,6 +47,8 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     last = "SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?"
     state = "SELECT seq FROM event WHERE kind = 'state' ORDER BY seq DESC LIMIT 1"  # it holds until the next one
     run(f"DELETE FROM event WHERE (at < ? OR seq <= ({last})) AND seq NOT IN ({state})", (oldest, _EVENTS))
+    last = "SELECT at FROM lag ORDER BY at DESC LIMIT 1 OFFSET ?"
+    run(f"DELETE FROM lag WHERE at < ? OR at <= ({last})", (oldest, _LAGS))
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
@@ -122,6 +125,8 @@ class HistoryWriter:
                 self._complete(entry)
             case entries.Measured():
                 self._measure(entry)
+            case entries.LagMeasured():
+                run("INSERT OR REPLACE INTO lag VALUES (?, ?)", (entry.at, entry.records))
             case entries.Replayed():
                 run("UPDATE checkpoint SET replayed = 1 WHERE seq = ?", (self._seq(entry),))
             case entries.Planned():

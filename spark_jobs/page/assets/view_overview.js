@@ -69,11 +69,18 @@ function choose(seconds, refresh) {
   refresh();
 }
 
-function figures({ throughput, lag_records, last, last_duration_s, head, totals, now }) {
+function lagAge({ lag_unknown, lag_measured, lag_age_s }) {
+  if (lag_age_s === null) return "not measured";
+  const age = `${format.span(lag_age_s)} ago`;
+  return lag_unknown ? `${format.short(lag_measured)} ${age}` : `measured ${age}`;
+}
+
+function figures(overview) {
+  const { throughput, lag_records, lag_unknown, last, last_duration_s, head, totals, now } = overview;
   const behind = head?.waiting ?? 0;
   return [
     figure("Throughput, records/s", format.short(throughput.records_per_s), `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag, records", format.short(lag_records), "after the newest checkpoint"),
+    figure("Lag, records", lag_unknown ? "unknown" : format.short(lag_records), lagAge(overview), lag_unknown ? "warn" : ""),
     figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
     figure("Duration", format.seconds(last_duration_s), "of the last one"),
     figure("Waiting", format.count(behind), behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
@@ -99,7 +106,7 @@ function withheld({ withheld: splits, withheld_records, now }) {
   );
 }
 
-function lag({ lag: splits }) {
+function lag({ lag: splits, lag_unknown, lag_at }) {
   const largest = Math.max(...splits.map((each) => each.records), 1);
   const rows = splits.map((each) => [
     each.source,
@@ -109,10 +116,10 @@ function lag({ lag: splits }) {
     h("span", null, format.count(each.records), h("div", { class: "meter" }, h("i", { style: { width: `${(each.records / largest) * 100}%` } }))),
   ]);
   const columns = [["source", "name wide"], ["split", "name"], ["next offset", "number wide"], ["end", "number wide"], ["lag", "number"]];
-  const at = splits[0]?.at;
+  const at = lag_at === null ? "" : `measured at ${format.time(lag_at)}`;
   return section(
     "Lag by partition",
-    h("p", null, at === undefined ? "" : `at ${format.time(at)}`),
+    h("p", { class: lag_unknown ? "warn" : null }, lag_unknown ? `unknown: ${lag_unknown}${at && `; ${at}`}` : at),
     splits.length ? table("Lag by partition", columns, rows) : h("p", { class: "soft" }, "Not measured yet."),
   );
 }

@@ -67,13 +67,13 @@ class Checkpoints(Answer):
 
 
 class SplitLag(Answer):
-    """One split after the newest checkpoint, against the end that the plan before its own has seen."""
+    """End and position of one split, as the lag monitor measured them."""
 
     at: float
     source: str
     split: str
     position: Any  # next one that the pipeline reads: an integer, a text, or a list of positions
-    end: Any  # next one that the source would have given
+    end: Any  # position behind the newest record that can be read
     records: int | None  # between the two; None: the source does not count
 
 

@@ -99,8 +99,12 @@ class Overview(Answer):
     run: Run | None  # the newest
     totals: Totals
     throughput: Throughput
-    lag_records: int | None
-    lag: list[SplitLag]
+    lag_records: int | None  # None: unknown now, or no source of a spec
+    lag_unknown: str  # why it is unknown; empty: it is known
+    lag_at: float | None  # time of the newest measurement that succeeded in every source
+    lag_age_s: float | None
+    lag_measured: int | None  # its number, also where it is too old to be the lag of now
+    lag: list[SplitLag]  # of that measurement
     withheld_records: int | None
     withheld: list[WithheldSplit]
     last: Checkpoint | None

@@ -22,6 +22,7 @@ from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, a
 from spark_jobs.observe.history.recorder import Recorder, recorded
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import Retention
+from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport, LogListener
 from spark_jobs.run.checkpoints import Checkpoints
 from tests.spark_jobs.cli.test_status import SPEC
@@ -35,6 +36,10 @@ from twophase.status import read_status
 from twophase.values import SparkState
 
 _LAG = (SplitLag(5.0, "orders", "orders/0", 17, 10),)
+
+
+def _lag(at: float, position: int) -> Lag:
+    return Lag((SourceLag("orders", at, (SplitLag(5.0, "orders", "orders/0", 17, position),)),))
 
 
 @dataclass
@@ -104,7 +109,7 @@ class Watched:
         orders: Any = SimpleNamespace(name="orders", lost_ranges=lambda _ranges: [])
         spark: Any = SparkFiles()
         try:
-            yield recorder, Checkpoints(driver, spark, recorder, [orders], SimpleNamespace(lag=lambda _head: _LAG))
+            yield recorder, Checkpoints(driver, spark, recorder, [orders], lambda: _lag(time.time(), 10))
             driver.drain()
         finally:
             driver.close()
@@ -138,14 +143,31 @@ def test_a_checkpoint_that_is_committed_at_once(watched: Watched) -> None:
     assert detail.lag == _LAG
 
 
-def test_the_newest_lag_is_that_of_the_newest_checkpoint_however_fast_they_follow(watched: Watched) -> None:
+def test_a_checkpoint_has_the_newest_lag_and_none_where_it_is_unknown(watched: Watched) -> None:
+    now = time.time()
+    lags = _lag(now, 10), _lag(now - 100.0, 12), Lag((_lag(now, 10).sources[0].failed("no answer"),)), _lag(now, 15)
     with watched.driver() as (_, checkpoints):
-        for number in range(3):
-            lag = (SplitLag(5.0, "orders", "orders/0", 30, 10 * number + 10),)
-            checkpoints.progress = SimpleNamespace(lag=lambda _head: lag)  # noqa: B023
+        for number, lag in enumerate(lags):
+            checkpoints.newest_lag = lambda: lag  # noqa: B023
             watched.complete(checkpoints, number)
-    assert [each.lag for each in watched.history.checkpoints()] == [0, 10, 20]
-    assert [each.records for each in watched.history.lag()] == [0]
+    assert [each.lag for each in watched.history.checkpoints()] == [2, None, None, 7]
+
+
+def test_the_lag_has_a_line_in_the_charts_while_no_checkpoint_completes(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stalled pipeline's lag grows; while it is unknown, the line has a gap."""
+    began = 999_990.0
+    with watched.driver() as (recorder, _):
+        for after_s, end in ((0, 10), (5, 11), (10, 30), (60, 400), (119, 17)):
+            monkeypatch.setattr(time, "time", lambda: began + after_s)  # noqa: B023
+            known = Lag((SourceLag("orders", began + after_s, (SplitLag(0.0, "orders", "orders/0", end, 10),)),))
+            recorder.on_lag(known)
+            monkeypatch.setattr(time, "time", lambda: began + after_s + 31)  # noqa: B023
+            recorder.on_lag(known)
+    monkeypatch.undo()
+    found = watched.history.series(began, began + 120.0, 30.0)
+    assert [(each.checkpoints, each.lag) for each in found] == [(0, 20), (0, None), (0, 390), (0, 7)]
 
 
 def test_sinks_that_commit_in_threads_of_their_own(watched: Watched) -> None:

@@ -159,7 +159,6 @@ def test_series_have_a_bucket_for_every_stretch(path: Path) -> None:
     assert buckets[0].phases.read_s == pytest.approx(0.2)
     assert buckets[0].lag == 5
     write(path, completed(26), Measured(INCARNATION, 26, PHASES, AT + 27, TASKS, None))  # its source did not say
-    assert [each.position for each in History(path).lag()] == [260], "as it was measured last"
 
 
 def test_what_is_old_or_too_much_goes(path: Path) -> None:
@@ -202,7 +201,7 @@ def test_a_pipeline_that_stood_still_for_long_has_its_history_on(path: Path) -> 
 def test_a_history_that_is_not_there_is_empty_and_looking_makes_nothing(path: Path) -> None:
     history = History(path)
     assert (history.checkpoints(), history.checkpoint(0), history.totals()) == ((), None, Totals())
-    assert (history.events(), history.runs(), history.lag(), history.aborted()) == ((), (), (), ())
+    assert (history.events(), history.runs(), history.aborted()) == ((), (), ())
     assert history.summary().checkpoints == 0
     assert list(path.parent.iterdir()) == []
     write(path, *whole(0))

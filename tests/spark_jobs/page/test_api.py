@@ -19,13 +19,14 @@ from spark_jobs.observe.history.entries import RunEnded
 from spark_jobs.observe.history.model import Ending, Event
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, read_lag, write_lag
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
-from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
+from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
@@ -125,6 +126,23 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert found["last_duration_s"] > 0.5
     assert found["throughput"]["records_per_s"] > 1000
     assert found["problems"] == []
+
+
+def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, spec: Spec) -> None:
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_measured"], found["lag_unknown"]) == (4_000, 4_000, "")
+    assert found["lag_age_s"] == pytest.approx(found["now"] - found["lag_at"])
+    (source,) = read_lag(spec.checkpoint.location, ["orders"]).sources
+    write_lag(spec.checkpoint.location, Lag((source.failed(f"no answer: {SECRET}"),)))
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_measured"], found["lag_at"]) == (None, 4_000, source.at)
+    assert found["lag_unknown"].startswith("no answer: ")
+    assert SECRET not in found["lag_unknown"]
+    assert len(found["lag"]) == 3
+    (spec.checkpoint.location / "lag.json").unlink()
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_age_s"], found["lag"]) == (None, None, [])
+    assert found["lag_unknown"] == "not measured yet"
 
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:
