@@ -179,8 +179,9 @@ def test_the_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
 
 
 def test_the_tables_of_the_page_are_made_from_the_lines_beside_it(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
-    docs = report.Docs(tmp_path / "benchmarks.md", tmp_path / "images" / "comparison.svg")
+    for folder in ("explanation", "images"):
+        (tmp_path / folder).mkdir()
+    docs = report.Docs(tmp_path / "explanation" / "benchmarks.md", tmp_path / "images" / "comparison.svg")
     docs.page.write_text(report.replaced(PAGE, "figures"))
     report.report(systems(), sorted((DOCS / "benchmarks").glob("*.jsonl")), docs)
     assert docs.page.read_text() == PAGE

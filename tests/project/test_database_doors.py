@@ -96,6 +96,8 @@ OPENING: Final = {
     ("connectors/sql/sqlite/database.py", "open_url"),
     ("spark_jobs/observe/history/database.py", "connect_to_write"),  # the history is a file
     ("spark_jobs/observe/history/database.py", "connected_to_read"),
+    ("spark_jobs/demo/place.py", "create"),  # the demo's table is in a file, too
+    ("spark_jobs/demo/place.py", "_select"),
 }
 """File and function, of all that open a connection, or say how one is opened."""
 

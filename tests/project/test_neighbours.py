@@ -171,6 +171,8 @@ _ELSEWHERE: Final = {
     "spark_jobs/operations/spark_rewriting.py:_put": "writes what it is given",
     "spark_jobs/query/source_offset.py:SourceOffset.from_json": "reads one without a number",
     "spark_jobs/submit/line.py:Submission.prepare": "settings of a process that is started with them",
+    "spark_jobs/demo/job.py:_copy": "a spec of the demo, which runs once",
+    "spark_jobs/demo/verdict.py:Verdict.json": "a line for people and programs that started the demo",
 }
 """Places that store no document which another version reads, and why."""
 

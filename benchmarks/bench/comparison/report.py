@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,7 @@ def report(systems: Mapping[str, System], files: Sequence[Path], docs: Docs) -> 
     sizes = [result.rows for result in results if result.kind == COLD and result.values]
     if not sizes:
         raise ValueError(f"{', '.join(map(str, files))}: there is no cold run that went well")
-    picture = f"![Rates, latency and CPU of the systems]({docs.picture.relative_to(docs.page.parent)})"
+    picture = f"![Rates, latency and CPU of the systems]({os.path.relpath(docs.picture, docs.page.parent)})"
     text = f"{picture}\n\n{tables.page(systems, machines, results)}"
     docs.page.write_text(replaced(docs.page.read_text(), text))
     docs.picture.write_text(chart.svg(systems, results, min(sizes)))
