@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from integration_tests.harness.workload import Row
 
-_SECONDS: Final = 60
+_SECONDS: Final = 60  # without a message, or the end of a partition
 
 
 class Record(NamedTuple):
@@ -53,6 +53,7 @@ def drain(brokers: str, topic: str) -> list[Record]:
         while waiting:
             assert time.monotonic() < deadline, f"partitions {sorted(waiting)} of {topic} were not read to their ends"
             for message in consumer.consume(10_000, 0.2):
+                deadline = time.monotonic() + _SECONDS
                 error = message.error()
                 if error is None:
                     records.append(_record(message))

@@ -48,7 +48,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline with records to read that completes no checkpoint is idle",
-        rule="docs/how-to/watching.md, Metrics",
+        rule="docs/reference/metrics.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="set(self.sources) and not any(each.unread != 0 for each in self.polls.values()):\n",
         after="set(self.sources):\n",
@@ -56,7 +56,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a pipeline with nothing to read does not go on",
-        rule="docs/how-to/watching.md, Metrics",
+        rule="docs/reference/metrics.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="            self.progressed_at = max(self.progressed_at, min(each.at for each in self.polls.values()))\n",
         after="            pass\n",
@@ -64,7 +64,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="what a plan has taken counts as unread",
-        rule="docs/how-to/watching.md, Metrics",
+        rule="docs/reference/metrics.md, Metrics",
         path="spark_jobs/observe/withheld.py",
         before="        begins = {**horizon.discovered.positions, **taken}\n",
         after="        begins = {**taken, **horizon.discovered.positions, **dict.fromkeys(taken, 0)}\n",
@@ -72,7 +72,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="each partition is a series, though nobody has asked for that",
-        rule="docs/how-to/watching.md, Metrics",
+        rule="docs/reference/metrics.md, Metrics",
         path="spark_jobs/page/metrics.py",
         before="splits.items() if self.per_split else ():\n",
         after="splits.items():\n",

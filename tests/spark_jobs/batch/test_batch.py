@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from connectors.api.contracts import Sink, Writer
 from connectors.dead_letters import encode_refused_row
 from connectors.row_bisector import RowBisector
 from eos.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
@@ -267,9 +269,12 @@ def test_r7_dead_letters_that_are_lost_are_written_again_behind_the_tasks_of_the
     (row_task,), letters_task = jobs.tasks, jobs.letters_task
     for task, wanted in ((row_task, lost["warehouse"]), (letters_task, lost["dead_letter"])):
         (each,) = wanted
-        sink = SimpleNamespace(name="warehouse" if task is row_task else "dead_letter", writer=lambda *given: given)
+        writer = Mock(spec=Writer)
+        sink = Mock(spec=Sink, writer=Mock(return_value=writer))
+        sink.name = "warehouse" if task is row_task else "dead_letter"
         own = replace(each.transaction, scope=SCOPE, task_attempt=1)
-        assert task.writer_of(sink, own) == (own, each)
+        assert task.writer_of(sink, own) is writer
+        assert sink.writer.call_args.args == (own, each)
         counter = task.writer_of(sink, replace(own, task=9))
         counter.write_atomic(pa.RecordBatch.from_pydict({"n": [1, 2]}))
         assert counter.prepare() == Committable(replace(own, task=9), 2)
