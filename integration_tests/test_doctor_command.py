@@ -52,7 +52,7 @@ def test_the_target_is_compared_with_what_the_steps_give(
     assert "column 'payload' of type date cannot hold STRING" in findings["warehouse: target"]["detail"]
     assert f"{topic}/0 cannot begin at offset 6" in findings["incoming: starting_offsets"]["detail"]
 
-    pipeline.spec["transforms"][0]["sql"] = "SELECT id, wrod FROM incoming"
+    pipeline.spec["transforms"][0]["sql"] = "SELECT id, wrod(word) AS word FROM incoming"
     findings = _doctor(pipeline, eos, 1)
     assert _wrong(findings) == ["steps"]
     assert findings["steps"]["detail"].startswith("transforms[0] (rows): ")

@@ -82,9 +82,9 @@ class Document:
         if where in self.written:  # a message might quote a part of it, which is not known as a secret
             found, suggestion = f"what '{self.written[where]}' stands for does not fit here", ""
         shown = tuple(self.mask(text) for text in allowed)
-        said = _short(self.mask(found))
+        phrase = _short(self.mask(found))
         described = tuple((value, self.mask(meaning)) for value, meaning in choices)
-        mistake = Mistake(self.mask(where), self.line_of(path), said, shown, self.mask(suggestion), described)
+        mistake = Mistake(self.mask(where), self.line_of(path), phrase, shown, self.mask(suggestion), described)
         if mistake not in self.mistakes:
             self.mistakes.append(mistake)
 

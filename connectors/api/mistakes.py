@@ -44,12 +44,12 @@ class Mistake:
     found: str
     allowed: tuple[str, ...] = ()
     suggestion: str = ""  # the nearest thing that is allowed
-    choices: tuple[tuple[str, str], ...] = ()  # values that could stand there, each with its meaning in one line
+    choices: tuple[tuple[str, str], ...] = ()  # possible values, each with its meaning in one line
 
     def describe(self, file: str) -> str:
         """Return the mistake as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`.
 
-        Each choice is on a line of its own, set in. `file`: the spec's own, where the line is not one of another file.
+        Each choice is on a separate, indented line. `file`: the spec's own, where the line is not one of another file.
         """
         file = self.line.file if isinstance(self.line, LineOfFile) else file
         where = f"{file}:{self.line}: {self.path}: " if self.path else f"{file}:{self.line}: "

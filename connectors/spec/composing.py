@@ -68,7 +68,7 @@ def _with_profile(node: yaml_reader.Mapping, name: str, report: Report) -> Node:
         return rest
     if name not in profiles.entries:
         known = tuple(profiles.entries)
-        report(Mistake("profiles", profiles.line, f"there is no profile '{name}'", known, nearest(name, known)))
+        report(Mistake("profiles", profiles.line, f"unknown profile '{name}'", known, nearest(name, known)))
         return rest
     chosen = profiles.entries[name][1]
     return _merged(rest, chosen) if isinstance(chosen, yaml_reader.Mapping) else rest
@@ -110,7 +110,7 @@ def _paths(included: Node | None, report: Report) -> Iterator[Path]:
 
 
 def _merged(base: yaml_reader.Mapping, over: yaml_reader.Mapping) -> yaml_reader.Mapping:
-    """Return the keys of both; where both have a key, mappings are merged, and anything else is that of `over`."""
+    """Return the keys of both; where both have a key, mappings are merged, and any other value is from `over`."""
     entries = dict(base.entries)
     for key, (line, node) in over.entries.items():
         if key not in entries:
@@ -127,7 +127,7 @@ def _merged(base: yaml_reader.Mapping, over: yaml_reader.Mapping) -> yaml_reader
 
 
 def _merged_by_name(base: Node, over: Node) -> Sequence:
-    """Return the entries of both lists: those of one name are merged, and new ones are at the end."""
+    """Return the entries of both lists. Entries of one name are merged, and new ones are at the end."""
     assert isinstance(base, Sequence)
     assert isinstance(over, Sequence)
     found = {_name(item): item for item in base.items}

@@ -132,7 +132,7 @@ def _check_inputs(document: Document) -> None:
 def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) -> None:
     """Several sinks need a step in common, and behind it no step keeps state: it would begin anew each checkpoint.
 
-    Called last, for a spec in which nothing else is wrong. `columns`: of steps, as far as they are known.
+    Called last, when nothing else in the spec is wrong. `columns`: of steps, as far as they are known.
     """
     if spec.sources and spec.trunk is None:
         found = "the rows of these sinks have no source or step in common, so that no checkpoint covers them together"

@@ -92,9 +92,9 @@ _KINDS_OF_TEXT: Final[Mapping[str, type[int | float | bool]]] = {
 
 
 def _read_as_written(document: Document, error: ErrorDetails) -> bool:
-    """Replace a text that came through a reference by the number or boolean that belongs there.
+    """Replace a text from a reference by the number or boolean that belongs there.
 
-    A reference has no type of its own: `${SLOTS}` is 2 where a number belongs, and "2" where a text belongs.
+    A reference has no type: `${SLOTS}` is 2 where a number belongs, and "2" where a text belongs.
 
     Returns:
         Whether the document has changed.

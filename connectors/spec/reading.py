@@ -36,7 +36,7 @@ _WITH_DEFAULT: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(
 
 _WITHOUT_BRACES: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
 _FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_options"})
-"""Keys of other languages and programs, which give `$NAME` a meaning of their own."""
+"""Keys of other languages and programs, in which `$NAME` has another meaning."""
 
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
@@ -166,7 +166,7 @@ class _Builder:
         return text
 
     def _without_braces(self, text: str, path: Path) -> str:
-        """Return the variable that a value names without braces; empty if the value may mean what it says.
+        """Return the variable that a value names without braces; empty if the value may be literal.
 
         `$NAME` is a reference for certain if NAME is set. A whole value `$NAME` is one too, except where a password may
         look so.

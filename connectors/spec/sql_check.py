@@ -51,7 +51,7 @@ def check_sql(document: Document) -> Mapping[str, Columns]:
                 problems, own = _check_step(sql, columns, later if only_views else None)
                 for problem in problems:
                     document.report(path, problem.located(sql), problem.allowed, problem.suggestion)
-            only_views &= "python" not in step  # the code of such a step may create views of its own
+            only_views &= "python" not in step  # the code of such a step may create further views
             if isinstance(name := step.get("name"), str):
                 columns[name] = own
                 _check_watermark(document, index, step, own)
@@ -103,9 +103,9 @@ def _unknown_views(sql: str, earlier: list[str], later: list[str]) -> Iterator[P
     for start, name in tables_in(sql):
         if name.casefold() in known:
             continue
-        found = f"there is no source or step '{name}'"
+        found = f"unknown source or step '{name}'"
         if name.casefold() in {each.casefold() for each in later}:
-            found = f"the step '{name}' comes later; steps read from earlier steps and sources"
+            found = f"'{name}' is a later step; steps read from earlier steps and sources"
         yield Problem(start, found, tuple(earlier), nearest(name, earlier))
 
 

@@ -118,7 +118,7 @@ class _Checker:
         return {name: self._columns(source) for name, (_, source) in scope.selected_sources.items()}
 
     def _sources(self, scope: Scope) -> dict[str, Columns]:
-        """Return all views whose columns a scope may name, those of outer queries included."""
+        """Return all views whose columns a scope may name, also from outer queries."""
         found: dict[str, Columns] = {}
         each: Scope | None = scope
         while each is not None:
@@ -154,7 +154,7 @@ class _Checker:
         known = list(dict.fromkeys(each for columns in sources.values() for each in columns or ()))
         if not sources or _has(known, name):
             return
-        what = f"there is no column or view '{name}'" if fields else f"there is no column '{name}'"
+        what = f"unknown column or view '{name}'" if fields else f"unknown column '{name}'"
         yield self._unknown(first, what, known)
 
     @staticmethod

@@ -73,7 +73,7 @@ class _Refusal:
 def parse(sql: str) -> tuple[Query | None, list[Problem]]:
     """Return the tree of a query, and the mistakes that are certain.
 
-    The tree is None for a text that sqlglot cannot read. It has the offsets of the text.
+    There is a tree only for a text that sqlglot can read. It has the offsets of the text.
     """
     if len(sql) > _MOST_CHARACTERS:
         return None, []
@@ -115,7 +115,7 @@ def _unclosed(sql: str) -> Iterator[Problem]:
 
 
 def _tree(sql: str) -> Query | _Refusal | None:
-    """Return sqlglot's tree; where it stops reading; or None if it cannot say."""
+    """Return sqlglot's tree; where it stops reading; or None for any other text."""
     import sqlglot
     from sqlglot.errors import ParseError
     from sqlglot.expressions import Query
@@ -135,7 +135,7 @@ def _refusal(sql: str, error: dict[str, object]) -> _Refusal | None:
     if not isinstance(line, int) or not isinstance(column, int) or not refused:
         return None
     before = sum(len(each) for each in sql.splitlines(keepends=True)[: line - 1])
-    start = before + column - len(refused)  # the column is that of the last character
+    start = before + column - len(refused)  # the column is the last character's
     words = [token for token in TOKENS.finditer(sql) if token.lastgroup]
     at = next((index for index, token in enumerate(words) if token.start() == start), None)
     return None if at is None else _Refusal(words[max(at - 1, 0) : at + 1])

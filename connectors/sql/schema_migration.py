@@ -62,7 +62,7 @@ class DeclaredTypes:
     longest_text: int | None = None  # characters of every other text; None: any length
 
     def of(self, row: RowColumn, types: Types, *, in_key: bool) -> str | None:
-        """Return the type of a column; None if the database has none for it."""
+        """Return the type of a column; None if no type of the database fits."""
         if row.name in self.types:
             return self.types[row.name]
         if self.longest_text is not None and types.bounded_text and is_text(row.kind):

@@ -66,7 +66,7 @@ def init(
     form: Annotated[str, typer.Option("--format", help="Format of a record's value.")] = "json",
     sink: Annotated[str | None, typer.Option(help=_SINK, metavar="CONNECTOR", show_default=False)] = None,
     interactive: Annotated[
-        bool, typer.Option("--interactive", "-i", help="Ask for the name, the connectors and the format.")
+        bool, typer.Option("--interactive", "-i", help="Prompt for the name, the connectors and the format.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
@@ -74,8 +74,8 @@ def init(
     """Write a commented spec to start from. Existing files are never overwritten.
 
     The spec is complete: it reads addresses from environment variables, which its first lines name, and `eos validate`
-    accepts it. Change topics, columns and table to yours. `eos connectors` lists sources, sinks and formats. For a
-    connector of a plugin without a template, the required keys are written with empty values.
+    accepts it. Change topics, columns and table to yours. `eos connectors` lists sources, sinks and formats. If a
+    plugin has no template, the required keys are written with empty values.
 
     Exit code: 0; 2 if the file exists or cannot be written, or an option is wrong.
 
@@ -107,7 +107,7 @@ def init(
 
 
 def _chosen(question: str, group: str, default: str) -> str:
-    """Ask for one of the installed plugins of a group. Does not ask if there is only one."""
+    """Prompt for one of the installed plugins of a group. A single plugin needs no prompt."""
     names = list(plugins.installed(group))
     if len(names) == 1:
         return names[0]
@@ -151,7 +151,7 @@ def _template(group: str, name: str | None, base: type[E]) -> tuple[str, Templat
 
 
 def _generated(name: str, model: type[Entry]) -> Template:
-    """Return a template with the required keys of an entry, for a connector that brings none."""
+    """Return a template with the required keys of an entry. The connector brings no template."""
     lines = [f"    connector: {name}"]
     for field_name, field in model.model_fields.items():
         key = field.alias or field_name

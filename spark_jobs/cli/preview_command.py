@@ -116,7 +116,7 @@ def _is_wide(found: Preview, width: int) -> bool:
 
 
 def _records(found: Preview) -> Iterator[Table]:
-    """Yield each row as a table of its own, with one field a line."""
+    """Yield a table with one field a line, once a row."""
     for number, row in enumerate(found.rows, 1):
         table = Table(title=out.text(f"row {number}"), title_justify="left", show_header=False)
         table.add_column(style="bold", no_wrap=True)

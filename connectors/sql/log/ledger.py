@@ -107,7 +107,7 @@ class LogTarget:
         None  # opens the table that takes refused rows, in the same database
     )
     most_letters: int = 0  # rows of a share that may be refused; more are an error
-    create: Callable[[], None] | None = None  # creates the database, if the spec says so and there is none
+    create: Callable[[], None] | None = None  # creates a missing database, if the spec says so
 
 
 class SqlLedger:

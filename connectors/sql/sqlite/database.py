@@ -77,7 +77,7 @@ def empty() -> Iterator[Connection]:
 
 
 def create_file(path: Path) -> None:
-    """Create an empty database where there is none, durably. The folder must exist: it may be a disk to be mounted.
+    """Create a missing database, empty and durably. The folder must exist: it may be a disk to be mounted.
 
     Called at a start, before the sink is compared with head: a pipeline that has written to the file before is refused.
     Raises TargetError.

@@ -57,7 +57,7 @@ class SqliteEntry(TableEntry):
 
     connector: Literal["sqlite"]
     path: LocalPath
-    """The database's file. With `create: if-missing` a start creates it where there is none; its folder exists."""
+    """The database's file. With `create: if-missing` a start creates a missing file; its folder exists."""
     commit: Annotated[
         Literal["write-ahead-log", "upsert"],
         refuse({"two-phase": _NO_TWO_PHASE}),

@@ -113,7 +113,7 @@ def test_a_mistake_names_the_file_and_line_that_it_is_in(tmp_path: Path) -> None
             SPEC,
             COMMON,
             "prd",
-            "spec.yaml:6: profiles: there is no profile 'prd'; did you mean 'prod'? allowed: dev, prod",
+            "spec.yaml:6: profiles: unknown profile 'prd'; did you mean 'prod'? allowed: dev, prod",
         ),
         (SPEC.replace("common.yaml", "comon.yaml"), COMMON, "", "include: comon.yaml cannot be read: No such file"),
         (SPEC, "include: spec.yaml\n", "", "common.yaml:1: include: an included file includes no other file"),

@@ -27,7 +27,7 @@ pipeline: orders
 checkpoint: {location: state, interval: 2s}
 sources:
   - {name: s, connector: kafka, bootstrap_servers: "${BROKER}", topics: [t], format: {type: json, schema: "a INT"}}
-transforms: [{name: "b", sql: "SELECT '${PASSWORD}' [bold] FROM s"}]
+transforms: [{name: "b", sql: "SELECT '${PASSWORD}' AS `[bold]` FROM s"}]
 sinks:
   - {name: out, from: b, connector: mysql, url: "mysql+pymysql://u:${PASSWORD}@h/d", table: t, commit: two-phase}
 """
