@@ -98,9 +98,9 @@ def running(pipeline: Pipeline) -> Iterator[_Running]:
 def test_a_burst_is_seen_at_once_and_the_lag_of_a_stalled_pipeline_grows(running: _Running) -> None:
     """It had caught up, and its next checkpoint takes long: the plan before it has seen nothing of the burst."""
     process, workload = running.process, running.pipeline.workload
-    process.faults.arm("written")
+    process.faults.arm("prepared")
     workload.produce(1)
-    process.await_point("written")
+    process.await_point("prepared")
     workload.produce(_BURST)
     running.shows(1 + _BURST)
     for each in running.overview()["lag"]:
@@ -108,7 +108,7 @@ def test_a_burst_is_seen_at_once_and_the_lag_of_a_stalled_pipeline_grows(running
     workload.produce(500)
     running.shows(1 + _BURST + 500)
     running.wait_for(lambda: running.charted() > _BURST)
-    process.release("written")
+    process.release("prepared")
     running.finish(_BEGUN + 1 + _BURST + 500)
     assert " lag_age_s=" in process.output()
 

@@ -195,14 +195,17 @@ class Source(Protocol):
 class MeasuredSource(Protocol):
     """An optional part of a source: it measures where its records end now. Without it, the lag is unknown.
 
-    Implemented by: a connector, in its `Source`. Called by: the lag monitor, in a thread of the driver, at intervals
-    and also while the methods of `Source` run; and by `eos status --measure-lag`.
+    Implemented by: a connector, in its `Source`. Called by: the lag monitor, in a thread of the driver, and
+    `eos status --measure-lag`.
 
-    Blocking: for some seconds at most. It shares no connection with the methods of `Source`: it must neither delay
-    them nor be delayed by them.
+    Call order: none. `current_ends` is called at intervals, also while the methods of `Source` run.
+
+    Blocking: for some seconds at most.
 
     Raises: SourceError if the service does not answer; OffsetOutOfRangeError as `Source.horizon` does. After any error
     the lag is unknown, and the pipeline continues.
+
+    Rule: it shares no connection with the methods of `Source`. It must neither delay them nor be delayed by them.
     """
 
     def current_ends(self, known: StartingPoint) -> Horizon | None:
