@@ -25,6 +25,8 @@ _Found = TypeVar("_Found")
 
 _WINDOW_S: Final = 60.0
 _INTERVALS: Final = 5
+_SHORT_S: Final = 10.0
+"""The shortest part of a bucket that has a rate."""
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
@@ -119,24 +121,35 @@ def detail(found: KeptDetail) -> schemas.Detail:
 
 
 def series(
-    buckets: Sequence[Bucket], metrics: Sequence[schemas.Metric], since: float, width_s: float
+    buckets: Sequence[Bucket], metrics: Sequence[schemas.Metric], since: float, width_s: float, until: float
 ) -> schemas.Series:
-    """Charts over the same buckets. Where nothing was decided a rate is 0, and everything else is not known."""
+    """Return charts over the same buckets. Without a checkpoint a rate is 0, and everything else is unknown.
+
+    The last bucket may be cut off by `until`: its rates are per second of its part.
+    """
     return schemas.Series(
         since=since,
         width_s=width_s,
         buckets=len(buckets),
-        charts=[_chart(metric, buckets) for metric in metrics],
+        checkpoints=sum(each.checkpoints for each in buckets),
+        charts=[_chart(metric, buckets, until) for metric in metrics],
     )
 
 
-def _chart(metric: schemas.Metric, buckets: Sequence[Bucket]) -> schemas.Chart:
+def _rate(count: int, of: Bucket, until: float) -> float | None:
+    """Return `count` per second of the bucket; None if `until` leaves too little of the bucket for a rate."""
+    seconds = min(until - of.at, of.width_s)
+    return count / seconds if seconds >= min(of.width_s, _SHORT_S) else None
+
+
+def _chart(metric: schemas.Metric, buckets: Sequence[Bucket], until: float) -> schemas.Chart:
     def line(name: str, value: Callable[[Bucket], float | None]) -> schemas.Line:
         return schemas.Line(name=name, values=[value(each) for each in buckets])
 
     match metric:
         case "rate":
-            lines = [line("records", lambda b: b.records_per_s), line("rows", lambda b: b.rows_per_s)]
+            records, rows = (lambda b: _rate(b.records, b, until)), (lambda b: _rate(b.rows, b, until))
+            lines = [line("records", records), line("rows", rows)]
             return schemas.Chart(metric=metric, unit="1/s", lines=lines)
         case "lag":
             return schemas.Chart(metric=metric, unit="1", lines=[line("records", lambda b: b.lag)])

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from pydantic import BaseModel
 from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
 
 from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
@@ -80,14 +81,13 @@ def series(
     until: Annotated[float | None, Query(ge=0, le=2**40, description="without it now")] = None,
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS, description="at most so many, of a round width")] = 90,
 ) -> schemas.Series:
-    """For charts. A bucket that has not ended yet is left out."""
+    """Return charts over time. The last bucket may be under way: its rates are per second that has passed."""
     until = time.time() if until is None else until
     since = until - 900.0 if since is None else max(since, until - _LONGEST_S)
     span_s = max(until - since, 1.0)
     width_s = next((each for each in _WIDTHS_S if each * buckets >= span_s), _WIDTHS_S[-1])
-    first, last = since // width_s * width_s, until // width_s * width_s
-    found = chosen.history.series(first, max(last, first), width_s)
-    return facts.series(found[-buckets:], metric, first if len(found) <= buckets else last - buckets * width_s, width_s)
+    found = chosen.history.series(since // width_s * width_s, until, width_s)[-buckets:]
+    return facts.series(found, metric, found[0].at if found else since, width_s, until)
 
 
 @router.get(f"{OF_ONE}/sinks")
@@ -154,7 +154,8 @@ def _plain(value: Any, mask: Mask) -> Any:
         case int() | float():
             return value if mask(str(value)) == str(value) else MASK
         case _:
-            return mask(str(value))
+            text = mask(str(value))
+            return LiteralScalarString(text) if "\n" in text else text
 
 
 def _field(name: str, value: Any, mask: Mask) -> Any:

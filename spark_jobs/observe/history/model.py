@@ -229,16 +229,6 @@ class Bucket:
     max_duration_s: float | None = None
     phases: Phases = Phases()  # means
 
-    @property
-    def records_per_s(self) -> float:
-        """Offsets covered."""
-        return self.records / self.width_s
-
-    @property
-    def rows_per_s(self) -> float:
-        """Over all sinks."""
-        return self.rows / self.width_s
-
 
 def sinks_of(record: CheckpointRecord) -> tuple[SinkCommit, ...]:
     """As the decision has them."""

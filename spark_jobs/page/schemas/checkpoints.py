@@ -199,9 +199,10 @@ class Chart(Answer):
 
 
 class Series(Answer):
-    """For charts: bucket n begins at `since + n * width_s`."""
+    """For charts: bucket n begins at `since + n * width_s`. The last one may be under way."""
 
     since: float
     width_s: float
     buckets: int
+    checkpoints: int  # decided in all buckets
     charts: list[Chart]

@@ -153,7 +153,6 @@ def test_series_have_a_bucket_for_every_stretch(path: Path) -> None:
     buckets = History(path).series(AT, AT + 30, 10.0)
     assert [each.checkpoints for each in buckets] == [3, 0, 1]
     assert [each.records for each in buckets] == [30, 0, 10]
-    assert buckets[0].records_per_s == 3.0
     assert buckets[0].duration_s == pytest.approx(0.6)
     assert buckets[1].duration_s is None
     assert buckets[0].phases.read_s == pytest.approx(0.2)

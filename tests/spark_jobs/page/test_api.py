@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from connectors.registry import open_requests
-from connectors.spec import Spec
+from connectors.spec import Spec, load_spec
 from eos.errors import SinkUnavailableError
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import RunEnded
@@ -25,7 +25,7 @@ from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
-from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
+from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
@@ -182,13 +182,25 @@ def test_charts_cover_every_record_that_was_decided(client: Client, spec: Spec) 
         30,
         len(lag["lines"][0]["values"]),
     )
-    records, rows = (sum(line["values"]) * found["width_s"] for line in rate["lines"])
+    assert found["checkpoints"] == CHECKPOINTS
+    records, rows = (sum(filter(None, line["values"])) * found["width_s"] for line in rate["lines"])
     assert (round(records), round(rows)) == (all_of_it.records, all_of_it.rows)
     assert lag["lines"][0]["values"][0] is None
     for query in ("metric=rate&buckets=0", "metric=speed", "", "metric=rate&since=-1", "metric=rate&since=nan"):
         assert client.get(f"/api/v1/pipelines/orders/series?{query}").status == 422, query
     far = client.api("orders/series?metric=lag&since=0&until=9999999999&buckets=500")
     assert far["buckets"] <= 500
+
+
+def test_checkpoints_are_in_a_chart_before_their_bucket_has_passed(tmp_path: Path, sinks: Sinks) -> None:
+    spec, now = spec_of(tmp_path), time.time()
+    live_through(spec, now - 1, 12)
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api(f"orders/series?metric=rate&metric=duration&since={now - 86_400}&buckets=72")
+    assert (found["width_s"], found["checkpoints"]) == (1800, 12)
+    for chart in found["charts"]:
+        shown = [value for value in chart["lines"][0]["values"] if value]
+        assert shown, chart["metric"]
 
 
 def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_path: Path, sinks: Sinks) -> None:
@@ -200,6 +212,18 @@ def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_pat
     assert found["window_s"] == 300.0
     records = History.at(spec.checkpoint.location).totals().records
     assert found["records_per_s"] == pytest.approx(records / 300.0, rel=0.001)
+
+
+def test_sql_keeps_its_lines_in_the_spec(tmp_path: Path, sinks: Sinks) -> None:
+    path = spec_of(tmp_path).folder / "pipeline.yaml"
+    sql = '"SELECT id, user, amount FROM orders WHERE amount > 10"'
+    lines = "|\n      SELECT id, user, amount\n      FROM orders\n      WHERE amount > 10\n"
+    text = path.read_text().replace("{name: big, sql: " + sql + "}", f"name: big\n    sql: {lines}")
+    path.write_text(text)
+    with opened([load_spec(path, {"SECRET": SECRET})], OPTIONS, sinks) as page:
+        shown = Client(page.url).api("orders/spec")["text"]
+    assert "    sql: |\n      SELECT id, user, amount\n      FROM orders\n" in shown
+    assert "\\n" not in shown
 
 
 def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
