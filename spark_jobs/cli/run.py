@@ -93,7 +93,7 @@ def run_pipelines(
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
-        _Run(spec, ConsoleListener(spec.pipeline, console), control)
+        _Run(spec, ConsoleListener(spec.pipeline, console, partial(_stop_all, controls)), control)
         for spec, control in zip(specs, controls, strict=True)
     ]
     with _page(runs, page) as beside, shown([each.progress for each in runs], console), _stopped_by(stop, controls):
@@ -116,6 +116,11 @@ def run_pipelines(
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+def _stop_all(controls: Sequence[StopControl]) -> None:
+    for control in controls:
+        control.requested = control.requested or "the output of the run was closed"
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """Who may ask the page for what, and what browsers are told about it: one layer around everything that it serves.
 
 A page on 127.0.0.1 can be reached by every user of the machine, and by every page that its user's browser shows. So
-everything that tells or changes something takes a token. The name that a request is for must be this machine's (or
-another site's name could be pointed here), and a request that says where it comes from must come from here.
+every path that shows or changes something takes a token. A request must name this machine as its host: another site's
+name could be pointed here. A request with an origin must have this page as its origin.
 
 The token goes in a header that the page's own script sets, and is no cookie: a browser sends a host's cookies to every
 port of it, so to a server that another user of the machine has started there.

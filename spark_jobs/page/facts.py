@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Final, Literal, TypeVar
 
 from connectors.spec import guarantees, promise
@@ -103,6 +104,18 @@ def throughput(buckets: Sequence[Bucket], window_s: float) -> schemas.Throughput
 def head_of(head: HeadValue) -> schemas.Head:
     """Its numbers."""
     return schemas.Head.model_validate(head)
+
+
+def killed(watched: PipelineView, limit: int) -> list[schemas.KilledRun]:
+    """Return the newest runs that ended without a report. A run on another machine counts as alive while it may be."""
+    presence, newest = watched.presence(), newest_run(watched)
+    living = {presence.session} if presence is not None else set()
+    if newest is not None and can_steer(watched, presence, newest):
+        living.add(newest.run_id)
+    return [
+        schemas.KilledRun.model_validate({"last_at": each.last_at, **asdict(each.run)})
+        for each in watched.history.killed(living, limit)
+    ]
 
 
 def detail(found: KeptDetail) -> schemas.Detail:

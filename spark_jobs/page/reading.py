@@ -105,11 +105,13 @@ def transactions(chosen: Chosen) -> schemas.Transactions:
 
 @router.get(f"{OF_ONE}/failures")
 def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schemas.Events:
-    """Failures, restarts, aborted tries, and what else went wrong, newest first."""
+    """Failures, restarts, aborted attempts, killed runs and other incidents, newest first."""
     found = chosen.history.events(limit + 1, before, _KINDS)
     shown = [schemas.Event.model_validate(each) for each in found[:limit]]
     aborted = [schemas.AbortedAttempt.model_validate(each) for each in chosen.history.aborted(limit)]
-    return schemas.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
+    killed = facts.killed(chosen, limit)
+    before = shown[-1].seq if len(found) > limit else None
+    return schemas.Events(events=shown, before=before, aborted=aborted, killed=killed)
 
 
 @router.get(f"{OF_ONE}/spec")

@@ -37,6 +37,11 @@ from twophase.values import SparkState
 _LAG = (SplitLag(5.0, "orders", "orders/0", 17, 10),)
 
 
+def test_an_exit_is_a_failure_in_words() -> None:
+    event = failure(SystemExit(1), 0.0)
+    assert (event.error, event.message) == ("SystemExit", "the process was ended with exit code 1")
+
+
 @dataclass
 class Numbered(Batch):
     """One of Spark's."""

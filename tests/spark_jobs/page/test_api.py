@@ -235,13 +235,18 @@ def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     assert dead["rows"] == 3
 
 
-def test_failures_and_runs(client: Client) -> None:
+def test_failures_and_runs(client: Client, spec: Spec) -> None:
     found = client.api("orders/failures")
     failures = found["events"]
     assert [(each["checkpoint_id"], each["attempt"]) for each in found["aborted"]] == [(77, 1)]
     assert [each["kind"] for each in failures] == ["restart", "failure"]
     assert (failures[1]["error"], failures[1]["checkpoint_id"]) == ("SinkUnavailableError", CHECKPOINTS // 2)
     assert [each["ended"] for each in client.api("orders/runs")["runs"]] == [None, "stopped"]
+    (killed,) = found["killed"]
+    assert (killed["run_id"], killed["pid"], killed["host"]) == (RUN, 20817, "worker-1")
+    assert killed["last_at"] == pytest.approx(failures[0]["at"], abs=300)
+    with present(spec, RUN):
+        assert client.api("orders/failures")["killed"] == []
 
 
 def test_sinks_are_asked_what_they_hold_only_now_and_then(client: Client, sinks: Sinks) -> None:
