@@ -14,6 +14,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
 from spark_jobs.page import facts, schemas, state
+from spark_jobs.page import graph as graphs
 from spark_jobs.page.masked import Mask
 from spark_jobs.page.selection import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 
@@ -88,6 +89,12 @@ def series(
     width_s = next((each for each in _WIDTHS_S if each * buckets >= span_s), _WIDTHS_S[-1])
     found = chosen.history.series(since // width_s * width_s, until, width_s)[-buckets:]
     return facts.series(found, metric, found[0].at if found else since, width_s, until)
+
+
+@router.get(f"{OF_ONE}/graph")
+def graph(chosen: Chosen) -> schemas.Graph:
+    """Return sources, steps and sinks, with the rows of the newest checkpoint between them."""
+    return graphs.graph(chosen)
 
 
 @router.get(f"{OF_ONE}/sinks")

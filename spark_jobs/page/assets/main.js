@@ -6,6 +6,7 @@ import * as format from "./format.js";
 import { askForToken, buttons, dialog } from "./steer.js";
 import * as checkpoints from "./view_checkpoints.js";
 import * as failures from "./view_failures.js";
+import * as graph from "./view_graph.js";
 import * as list from "./view_list.js";
 import * as overviewView from "./view_overview.js";
 import * as sinks from "./view_sinks.js";
@@ -16,6 +17,7 @@ const KEYS = "eos.keys"; // whether single keys act: who speaks to the page may 
 const TABS = [
   ["overview", "Overview", overviewView],
   ["checkpoints", "Checkpoints", checkpoints],
+  ["graph", "Graph", graph],
   ["sinks", "Sinks", sinks],
   ["failures", "Failures", failures],
   ["spec", "Spec", spec],

@@ -26,6 +26,7 @@ from spark_jobs.page.schemas.checkpoints import (
     Summary,
     WithheldSplit,
 )
+from spark_jobs.page.schemas.graph import Edge, Graph, Node
 from spark_jobs.page.schemas.pipelines import (
     Head,
     Overview,
@@ -54,12 +55,15 @@ __all__ = [
     "Checkpoints",
     "Detail",
     "Distribution",
+    "Edge",
     "Event",
     "Events",
+    "Graph",
     "Head",
     "KilledRun",
     "Line",
     "Metric",
+    "Node",
     "Overview",
     "Phases",
     "PipelineName",

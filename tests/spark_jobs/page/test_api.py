@@ -93,7 +93,7 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
             assert refused.status == 404
             _assert_fits(document, operations["get"]["responses"]["404"], refused.json)
         seen.append(path)
-    assert len(seen) == 11
+    assert len(seen) == 12
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
@@ -233,6 +233,40 @@ def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     assert archive["backlog_rows"] > 0
     assert warehouse["rows"] + archive["rows"] + dead["rows"] == History.at(spec.checkpoint.location).totals().rows
     assert dead["rows"] == 3
+
+
+def test_the_graph_has_the_rows_of_the_newest_checkpoint(client: Client, spec: Spec) -> None:
+    found = client.api("orders/graph")
+    kinds = {each["name"]: each["kind"] for each in found["nodes"]}
+    assert kinds == {
+        "orders": "source", "big": "step", "warehouse": "sink", "archive": "sink", "dead_letter": "dead-letter",
+    }  # fmt: skip
+    whole = client.api(f"orders/checkpoints/{found['checkpoint_id']}")
+    records = sum(each["end"] - each["start"] for each in whole["ranges"])
+    rows = {each["sink"]: each["rows"] for each in whole["checkpoint"]["sinks"]}
+    assert {(each["source"], each["target"]): each["rows"] for each in found["edges"]} == {
+        ("orders", "big"): records,
+        ("big", "warehouse"): rows["warehouse"],
+        ("big", "archive"): rows["archive"],
+        ("orders", "dead_letter"): rows["dead_letter"],
+    }
+    assert records > rows["warehouse"] > 0
+    behind = {each["name"]: each["behind"] for each in found["nodes"]}
+    assert (behind["archive"], behind["orders"]) == (2, sum(each["records"] for each in whole["lag"]))
+    assert SECRET not in str(found)
+
+
+def test_the_graph_of_a_job_of_ones_own(tmp_path: Path, sinks: Sinks) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "pipeline: own\ncheckpoint: {location: ./state}\n"
+        "sinks: [{name: out, connector: sqlite, path: ./out.db, table: t, commit: write-ahead-log}]\n"
+    )
+    with opened([load_spec(path, {})], OPTIONS, sinks) as page:
+        found = Client(page.url).api("own/graph")
+    assert [(each["name"], each["kind"]) for each in found["nodes"]] == [("your query", "job"), ("out", "sink")]
+    assert found["edges"] == [{"source": "your query", "target": "out", "rows": None}]
+    assert found["checkpoint_id"] is None
 
 
 def test_failures_and_runs(client: Client, spec: Spec) -> None:
