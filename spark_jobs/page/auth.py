@@ -26,6 +26,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING: Final = frozenset({"GET", "HEAD"})
 _CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
 """What is read with a token only. The page itself tells nothing, nor do the probes."""
+_STEERS: Final = "eos.steers"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 """What browsers say of a request that another site's page makes, if only for a picture; same-site: another port."""
 
@@ -58,7 +59,7 @@ class Tokens:
     """What opens the page."""
 
     steering: str = field(repr=False)  # reads and steers
-    reading: str | None = field(default=None, repr=False)  # reads only: for Prometheus; None: there is none
+    reading: str | None = field(default=None, repr=False)  # reads no record, steers nothing: for Prometheus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refused = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refused = self._refusal(scope["method"], scope["path"], headers)
+        scope[_STEERS] = _equal(_bearer(headers), self.tokens.steering)
         await (refused or self.app)(scope, receive, with_headers)
 
     def _refusal(self, method: str, path: str, headers: Headers) -> Response | None:
@@ -103,6 +106,11 @@ class Guard:
         if not _is_small(headers):
             return _refuse(413, f"more than {MAX_BODY_BYTES} bytes, or without a content-length", "send less")
         return None
+
+
+def may_steer(scope: Scope) -> bool:
+    """Return whether the request came with the token that steers. Needed also to read records."""
+    return scope.get(_STEERS) is True
 
 
 def _bearer(headers: Headers) -> str:

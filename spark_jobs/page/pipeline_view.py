@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec import Spec
-from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import RunLock, running
+from spark_jobs.page.errors import BusyError
+from spark_jobs.page.letter_box import LetterBox
 from spark_jobs.page.live_view import Live
 from twophase.head_value import HeadValue
 from twophase.in_doubt import InDoubtTransaction
@@ -28,14 +29,6 @@ _ASKED_EVERY_S: Final = 10.0
 _NO_PATH: Final = re.compile(r"[^A-Za-z0-9._~-]+")
 
 
-class BusyError(ConnectorError):
-    """Somebody else's question to the sinks is under way."""
-
-
-class NoRunError(ConnectorError):
-    """Nobody would hear a request."""
-
-
 @dataclass(slots=True)
 class PipelineView:
     """`live`: in the process that runs it."""
@@ -44,6 +37,7 @@ class PipelineView:
     key: str  # in paths
     ask_sinks: AskSinks
     live: Live | None = None
+    letters: LetterBox = field(default_factory=LetterBox)
     _asked: tuple[float, Sequence[InDoubtTransaction]] | None = None
     _asking: threading.Lock = field(default_factory=threading.Lock)
 

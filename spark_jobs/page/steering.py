@@ -13,7 +13,8 @@ from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
 from spark_jobs.page import facts, schemas, state
-from spark_jobs.page.pipeline_view import NoRunError, PipelineView
+from spark_jobs.page.errors import NoRunError
+from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 from twophase import requests
 

@@ -9,6 +9,7 @@ export function h(tag, props, ...children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element[name] = value;
+    else if (name === "checked") element.checked = value; // the attribute means only the beginning
     else if (name === "style") Object.assign(element.style, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
@@ -19,7 +20,7 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-const HANDLERS = ["onclick", "onkeydown", "onsubmit", "onchange", "onpointermove", "onpointerleave", "onfocus", "onblur"];
+const HANDLERS = ["onclick", "onkeydown", "onsubmit", "onchange", "oninput", "onpointermove", "onpointerleave", "onfocus", "onblur"];
 
 /** Make `target` contain what `children` describe, and change only what differs: focus, hover and scroll stay.
  * What is inside an element with `data-own` is somebody else's. */
@@ -52,6 +53,7 @@ function patch(found, wanted) {
     if (name !== "style" && found.getAttribute(name) !== value) found.setAttribute(name, value);
   }
   if (found.style.cssText !== wanted.style.cssText) found.style.cssText = wanted.style.cssText;
+  if (found.checked !== wanted.checked) found.checked = wanted.checked;
   for (const name of HANDLERS) found[name] = wanted[name];
   if (!found.hasAttribute("data-own")) patchChildren(found, [...wanted.childNodes]);
 }

@@ -7,6 +7,7 @@ import { askForToken, buttons, dialog } from "./steer.js";
 import * as checkpoints from "./view_checkpoints.js";
 import * as failures from "./view_failures.js";
 import * as graph from "./view_graph.js";
+import * as letters from "./view_letters.js";
 import * as list from "./view_list.js";
 import * as overviewView from "./view_overview.js";
 import * as sinks from "./view_sinks.js";
@@ -19,6 +20,7 @@ const TABS = [
   ["checkpoints", "Checkpoints", checkpoints],
   ["graph", "Graph", graph],
   ["sinks", "Sinks", sinks],
+  ["letters", "Dead letters", letters],
   ["failures", "Failures", failures],
   ["spec", "Spec", spec],
 ];
@@ -149,7 +151,7 @@ const keysAct = () => localStorage.getItem(KEYS) !== "off";
 function help() {
   const keys = [
     ...TABS.map(([, text], at) => [String(at + 1), text]),
-    ["Esc", "back from one checkpoint to all"],
+    ["Esc", "back from one entry to the list"],
     ["d", "dark or light"],
     ["← →", "values of a chart that has the focus"],
     ["?", "this list"],

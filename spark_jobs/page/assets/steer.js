@@ -96,6 +96,12 @@ export function dialog(title, content, yes, act, tone = "") {
   element.showModal();
 }
 
+/** Show a note; its `change` writes the outcome, which goes after some seconds. */
+export function note(text) {
+  const told = tell(text);
+  return { change: (words, bad) => change(told, words, bad) };
+}
+
 function tell(text) {
   const note = { text, bad: false, key: String(Math.random()) };
   notes.push(note);

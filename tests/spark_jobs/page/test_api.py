@@ -25,7 +25,7 @@ from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
-from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, spec_of
+from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, put_letters, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
@@ -57,6 +57,7 @@ class Sinks:
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     found = spec_of(tmp_path_factory.mktemp("page"))
     live_through(found, time.time() - 1, CHECKPOINTS)
+    put_letters(found, ())
     return found
 
 
@@ -82,7 +83,7 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
     parameters = {"pipeline": "orders", "checkpoint_id": "77", "metric": "rate"}
     seen = []
     for path, operations in document["paths"].items():
-        if "get" not in operations or not path.startswith("/api/") or "request_id" in path:
+        if "get" not in operations or not path.startswith("/api/") or "request_id" in path or "letter_id" in path:
             continue
         query = "?metric=rate&metric=phases" if path.endswith("/series") else ""
         reply = client.get(path.format(**parameters) + query)
@@ -93,7 +94,7 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
             assert refused.status == 404
             _assert_fits(document, operations["get"]["responses"]["404"], refused.json)
         seen.append(path)
-    assert len(seen) == 12
+    assert len(seen) == 13
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
