@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 
 from connectors.spec import mask
 from eos.errors import ConnectorError, SpecError
-from spark_jobs.page import dead_letters, reading, state, steering
+from spark_jobs.page import dead_letters, log, reading, state, steering
 from spark_jobs.page.auth import Guard, Tokens
 from spark_jobs.page.errors import BusyError, NoRunError
 from spark_jobs.page.masked import masking
@@ -33,7 +33,7 @@ _STATUS: Final[dict[type[ConnectorError], int]] = {
 }
 """Of the first class that an error is of."""
 
-ROUTERS: Final = (reading.router, steering.router, dead_letters.router)
+ROUTERS: Final = (reading.router, steering.router, dead_letters.router, log.router)
 """All paths below /api."""
 
 _PROBES: Final = APIRouter()

@@ -17,6 +17,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -108,9 +110,10 @@ class Guard:
         return None
 
 
-def may_steer(scope: Scope) -> bool:
-    """Return whether the request came with the token that steers. Needed also to read records."""
-    return scope.get(_STEERS) is True
+def needs_steering(request: Request) -> None:
+    """Raise HTTPException unless the request has the token that steers. For answers that hold or quote records."""
+    if request.scope.get(_STEERS) is not True:
+        raise HTTPException(403, "this answer may hold records, and the token reads only: use the token that steers")
 
 
 def _bearer(headers: Headers) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, HTTPException, Path, Query, Request
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 
 from connectors.control_characters import escapes
 from connectors.dead_letters import DeadLetter
@@ -19,7 +19,7 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.operations import dead_letters
 from spark_jobs.page import schemas
-from spark_jobs.page.auth import may_steer
+from spark_jobs.page.auth import needs_steering
 from spark_jobs.page.letter_box import MOST
 from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
@@ -31,14 +31,8 @@ _ESCAPES: Final = escapes()
 _ESCAPES_OF_TEXT: Final = escapes(keep="\t\n")
 
 
-def _steers(request: Request) -> None:
-    """Raise HTTPException for a token that reads only."""
-    if not may_steer(request.scope):
-        raise HTTPException(403, "dead letters hold records: this token reads only, use the token that steers")
-
-
 _BUSY: Final[dict[int | str, dict[str, Any]]] = {429: {"model": schemas.Refused, "description": "Retry later."}}
-router: Final = APIRouter(responses={**ERRORS, **_BUSY}, dependencies=[Depends(_steers)])
+router: Final = APIRouter(responses={**ERRORS, **_BUSY}, dependencies=[Depends(needs_steering)])
 
 
 @router.get(f"{OF_ONE}/dead-letters")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from spark_jobs.observe.recent_lines import RecentLines
 from spark_jobs.observe.report import Listener
 
 
@@ -14,6 +15,7 @@ class Live(Listener):
 
     text: str = "starting"
     is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
+    log: RecentLines = field(default_factory=RecentLines)
 
     def on_state(self, text: str) -> None:
         self.text = text

@@ -9,6 +9,7 @@ import * as failures from "./view_failures.js";
 import * as graph from "./view_graph.js";
 import * as letters from "./view_letters.js";
 import * as list from "./view_list.js";
+import * as log from "./view_log.js";
 import * as overviewView from "./view_overview.js";
 import * as sinks from "./view_sinks.js";
 import * as spec from "./view_spec.js";
@@ -22,6 +23,7 @@ const TABS = [
   ["sinks", "Sinks", sinks],
   ["letters", "Dead letters", letters],
   ["failures", "Failures", failures],
+  ["log", "Log", log],
   ["spec", "Spec", spec],
 ];
 

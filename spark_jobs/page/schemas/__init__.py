@@ -28,6 +28,7 @@ from spark_jobs.page.schemas.checkpoints import (
 )
 from spark_jobs.page.schemas.dead_letters import Content, DeadLetter, DeadLetters, Header, Payload, Replayed, ReplayWish
 from spark_jobs.page.schemas.graph import Edge, Graph, Node
+from spark_jobs.page.schemas.log import Log, LogName
 from spark_jobs.page.schemas.pipelines import (
     Head,
     Overview,
@@ -67,6 +68,8 @@ __all__ = [
     "Header",
     "KilledRun",
     "Line",
+    "Log",
+    "LogName",
     "Metric",
     "Node",
     "Overview",

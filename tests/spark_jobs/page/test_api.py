@@ -85,7 +85,8 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
     for path, operations in document["paths"].items():
         if "get" not in operations or not path.startswith("/api/") or "request_id" in path or "letter_id" in path:
             continue
-        query = "?metric=rate&metric=phases" if path.endswith("/series") else ""
+        queries = {"series": "?metric=rate&metric=phases", "log": "?of=spark"}
+        query = queries.get(path.rpartition("/")[2], "")
         reply = client.get(path.format(**parameters) + query)
         assert reply.status == 200, (path, reply.body)
         _assert_fits(document, operations["get"]["responses"]["200"], reply.json)
@@ -94,7 +95,7 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
             assert refused.status == 404
             _assert_fits(document, operations["get"]["responses"]["404"], refused.json)
         seen.append(path)
-    assert len(seen) == 13
+    assert len(seen) == 14
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
