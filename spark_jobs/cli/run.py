@@ -64,7 +64,8 @@ class _Run:
             own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
             listener = Listeners([*own, *beside.listeners, *traces])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
-            beside.live.is_steered = runner.is_steered
+            beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity
+            beside.live.spark_ui = spark.sparkContext.uiWebUrl
             runner.run()
 
 

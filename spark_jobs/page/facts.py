@@ -54,6 +54,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
+    live, activity = watched.live, watched.activity()
     return schemas.Overview(
         key=watched.key,
         name=watched.name,
@@ -73,6 +74,10 @@ def overview(watched: PipelineView) -> schemas.Overview:
         lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
         withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
+        in_progress=schemas.InProgress.model_validate(activity) if activity is not None else None,
+        state_size=schemas.StateSize.model_validate(live.state_size) if live and live.state_size else None,
+        spark_ui=live.spark_ui if live is not None and presence is not None else None,
+        run_page=presence.page if live is None and presence is not None else None,
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec import Spec
+from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import RunLock, running
@@ -26,6 +27,7 @@ AskSinks = Callable[[Spec], Sequence[InDoubtTransaction]]
 """What sinks hold prepared. Connects to every sink."""
 
 _ASKED_EVERY_S: Final = 10.0
+_SEEN_EVERY_S: Final = 1.0
 _NO_PATH: Final = re.compile(r"[^A-Za-z0-9._~-]+")
 
 
@@ -40,6 +42,8 @@ class PipelineView:
     letters: LetterBox = field(default_factory=LetterBox)
     _asked: tuple[float, Sequence[InDoubtTransaction]] | None = None
     _asking: threading.Lock = field(default_factory=threading.Lock)
+    _seen: tuple[float, Activity | None] = (float("-inf"), None)
+    _watching: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def history(self) -> History:
@@ -58,6 +62,20 @@ class PipelineView:
     def presence(self) -> RunLock | None:
         """Who runs it on this machine."""
         return running(self.spec)
+
+    def activity(self) -> Activity | None:
+        """Return what the run does, as it was within the last second; None if another process runs the pipeline.
+
+        It counts tasks in the driver's JVM, so that is done once a second, however many pages are open.
+        """
+        if self.live is None:
+            return None
+        with self._watching:
+            seen_s, found = self._seen
+            if time.monotonic() - seen_s > _SEEN_EVERY_S:
+                found = self.live.activity()
+                self._seen = time.monotonic(), found
+            return found
 
     def prepared(self) -> tuple[float, Sequence[InDoubtTransaction]]:
         """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.

@@ -7,10 +7,12 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.observe.activity import StateSize
 from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.source_offset import SourceOffset
@@ -29,6 +31,7 @@ class Progress:
     batch_id: int
     took_ms: Mapping[str, int]  # by Spark's names for its steps
     ends: tuple[SourceOffset, ...]  # where our sources ended when the batch was planned
+    raw: Any = None  # Spark's own object
 
     @property
     def plan_s(self) -> float | None:
@@ -49,6 +52,22 @@ class Progress:
         )
 
 
+def state_size(found: Any, at: float) -> StateSize:
+    """Convert the part of Spark's progress that is about state and watermark. A few calls into the JVM for each step.
+
+    `memory_bytes` is what Spark calls memory used: of RocksDB, with its caches.
+    """
+    operators = list(found.stateOperators())
+    watermark = found.eventTime().get("watermark")
+    return StateSize(
+        at,
+        datetime.fromisoformat(str(watermark).replace("Z", "+00:00")).timestamp() if watermark else None,
+        len(operators),
+        sum(int(each.numRowsTotal()) for each in operators),
+        sum(int(each.memoryUsedBytes()) for each in operators),
+    )
+
+
 def newest(query: StreamingQuery) -> Progress | None:
     """Asked once a batch; a few milliseconds.
 
@@ -60,7 +79,7 @@ def newest(query: StreamingQuery) -> Progress | None:
         return None
     ends = [_offset(source.latestOffset()) for source in found.sources()]
     took_ms = {name: int(took) for name, took in _TOOK.findall(found.durationMs().toString())}
-    return Progress(int(found.batchId()), took_ms, tuple(each for each in ends if each is not None))
+    return Progress(int(found.batchId()), took_ms, tuple(each for each in ends if each is not None), found)
 
 
 @dataclass(slots=True)
@@ -72,6 +91,7 @@ class QueryProgress:
 
     listener: Listener
     query: StreamingQuery | None = None  # None until Spark has started it
+    has_state: bool = False  # or a watermark; set before the start
     _unplanned: int | None = field(default=None, init=False)  # the newest checkpoint, until its plan is reported
     _decided_at_s: float = field(default=0.0, init=False)
 
@@ -95,6 +115,8 @@ class QueryProgress:
         if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
             self._unplanned = None
             self.listener.on_planned(found.batch_id, found.plan_s)
+            if self.has_state:
+                self.listener.on_state_size(state_size(found.raw, time.time()))
         return found
 
 

@@ -17,6 +17,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -70,6 +71,7 @@ class Runner:
     page: str | None = None  # URL of the page that shows it
     _asked: RunRequests | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
+    _query_run: QueryRun | None = field(default=None, init=False)  # that runs
     _held: HeadSnapshot | None = field(default=None, init=False)  # head as the newest epoch of this run held it
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
@@ -92,6 +94,11 @@ class Runner:
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
+
+    def activity(self) -> Activity | None:
+        """Return the checkpoint in progress; None while no query runs. May be called from any thread."""
+        query_run = self._query_run  # another thread resets it
+        return query_run.activity() if query_run is not None else None
 
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
@@ -195,9 +202,11 @@ class Runner:
                 lasting.period,
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
+            self._query_run = epoch
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
+                self._query_run = None
                 lasting.checkpoint_requests.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)

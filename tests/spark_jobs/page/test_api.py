@@ -14,6 +14,7 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
 from eos.errors import SinkUnavailableError
+from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import RunEnded
 from spark_jobs.observe.history.model import Ending, Event
@@ -349,6 +350,28 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
         assert client.get("/healthz").status == 200
         live.is_steered = lambda: False
         assert client.get("/healthz").status == 503
+
+
+def test_the_checkpoint_in_progress(spec: Spec, sinks: Sinks) -> None:
+    live, calls = Live(), list[float]()
+    found = Activity("tasks", 101.0, "tasks", 7, 100.0, tasks=TaskCounts(16, 12, 4, 0))
+
+    def activity() -> Activity:
+        calls.append(time.monotonic())
+        return found
+
+    live.activity, live.spark_ui = activity, "http://127.0.0.1:4040"
+    live.on_state("running")
+    live.on_state_size(StateSize(99.0, 50.0, 1, 12_000, 5_000_000))
+    with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
+        client = Client(page.url)
+        shown = [client.api("orders") for _ in range(5)][-1]
+    assert len(calls) < 5 or calls[-1] - calls[0] > 4, "tasks are counted once a second, however many ask"
+    assert (shown["in_progress"]["checkpoint_id"], shown["in_progress"]["tasks"]["done"]) == (7, 12)
+    assert (shown["state_size"]["rows"], shown["spark_ui"], shown["run_page"]) == (12_000, live.spark_ui, None)
+    with present(spec, RUN, "http://127.0.0.1:8080/"), opened([spec], OPTIONS, sinks) as page:
+        shown = Client(page.url).api("orders")
+    assert (shown["in_progress"], shown["spark_ui"], shown["run_page"]) == (None, None, "http://127.0.0.1:8080/")
 
 
 @pytest.mark.parametrize("ended", ["stopped", "caught up", "failed"])
