@@ -24,6 +24,9 @@ from twophase.requests import Answer, Request
 
 _Found = TypeVar("_Found")
 
+ACTIONS: Final = ("checkpoint", "savepoint", "restart", "stop")
+"""In the order of their buttons."""
+
 _WINDOW_S: Final = 60.0
 _INTERVALS: Final = 5
 _SHORT_S: Final = 10.0
@@ -54,7 +57,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
-    live, activity = watched.live, watched.activity()
+    live, activity, steerable = watched.live, watched.activity(), can_steer(watched, presence, run)
     return schemas.Overview(
         key=watched.key,
         name=watched.name,
@@ -63,7 +66,8 @@ def overview(watched: PipelineView) -> schemas.Overview:
         state=state,
         detail=detail,
         is_running=presence is not None,
-        can_steer=can_steer(watched, presence, run),
+        can_steer=steerable,
+        actions=list(ACTIONS) if steerable else [],
         now=now,
         interval_s=watched.spec.checkpoint.interval_s,
         head=head_of(head) if head is not None else None,

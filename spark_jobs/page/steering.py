@@ -46,6 +46,12 @@ def stop(
     return _ask(chosen, request, response, "stop", {"now": "true"} if wish is not None and wish.now else {})
 
 
+@router.post(f"{OF_ONE}/restart", status_code=202, responses=_NOBODY)
+def restart(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Request that the query ends after its checkpoint, and the same process starts a new one."""
+    return _ask(chosen, request, response, "restart", {})
+
+
 @router.get(f"{OF_ONE}/requests/{{request_id}}")
 def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> schemas.RequestState:
     """What became of a request."""

@@ -104,7 +104,8 @@ class QueryRun:
             self.failure = self.failure or translate(error, "the query")
         finally:
             self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
-        if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
+        # A stop ends the query by an error as well. The start after a restart commits what waits.
+        if self.control.is_stopping() or (self.failure is None and not self.control.restart_requested):
             self.driver.drain()
             self.checkpoint_requests.look()
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
@@ -117,8 +118,8 @@ class QueryRun:
                 self._progress.report_idle()
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
-                if self.control.is_stopping():
-                    self.listener.on_state("stopping")
+                if self.control.ends_query():
+                    self.listener.on_state("stopping" if self.control.is_stopping() else "restarting on request")
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break

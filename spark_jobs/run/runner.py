@@ -33,6 +33,7 @@ from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
@@ -53,6 +54,7 @@ class RunResources:
     sinks: Sequence[Sink]
     admission: Admission
     checkpoint_requests: CheckpointRequests
+    restarts: RestartRequests
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
@@ -90,7 +92,7 @@ class Runner:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
                 with asked.heard(self._stopped):
-                    self._run(self._lasting(sources, asked.checkpoint_requests))
+                    self._run(self._lasting(sources, asked))
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
@@ -104,7 +106,7 @@ class Runner:
         """Whether requests are heard, once it has begun. May be called from any thread."""
         return self._asked is None or self._asked.is_heard()
 
-    def _lasting(self, sources: Sequence[Source], checkpoint_requests: CheckpointRequests) -> RunResources:
+    def _lasting(self, sources: Sequence[Source], requests: RunRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         withheld = Withheld.at(self.spec.checkpoint.location, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
@@ -112,7 +114,8 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            checkpoint_requests,
+            requests.checkpoint_requests,
+            requests.restarts,
             withheld,
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
@@ -129,7 +132,7 @@ class Runner:
         while not self.control.is_stopping():
             try:
                 self._run_epoch(lasting)
-                if not self._is_more_readable(lasting):
+                if not lasting.restarts.begin() and not self._is_more_readable(lasting):
                     return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -161,6 +164,7 @@ class Runner:
 
     def _run_epoch(self, lasting: RunResources) -> None:
         self._hit = None
+        lasting.restarts.begin()  # a failure may have come first
         self.listener.on_state("starting")
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
@@ -187,6 +191,7 @@ class Runner:
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
             self.listener.on_state("running")
+            lasting.restarts.done(driver.owned)
             epoch = QueryRun(
                 spec,
                 self.control,

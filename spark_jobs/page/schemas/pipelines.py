@@ -124,6 +124,7 @@ class Overview(Answer):
     detail: str  # of the state, for people; may be empty
     is_running: bool
     can_steer: bool  # somebody runs it who will answer
+    actions: list[str]  # requests that the pipeline takes now: POST to the path of this name
     now: float  # by the server's clock
     interval_s: float
     head: Head | None  # None: never started, or not to be read (see `problems`)

@@ -306,14 +306,16 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
             client.post("/api/v1/pipelines/orders/checkpoint"),
             client.post("/api/v1/pipelines/orders/savepoint"),
             client.post("/api/v1/pipelines/orders/stop", {"now": True}),
+            client.post("/api/v1/pipelines/orders/restart"),
         ]
-        assert [reply.status for reply in posted] == [202, 202, 202]
+        assert [reply.status for reply in posted] == [202, 202, 202, 202]
         by_id = {each.id: each for each in channel.pending()}
         pending = [by_id[reply.json["id"]] for reply in posted]
         assert [(each.kind, dict(each.arguments)) for each in pending] == [
             ("checkpoint", {}),
             ("savepoint", {}),
             ("stop", {"now": "true"}),
+            ("restart", {}),
         ]
         assert all(each.asked_by.startswith("the page at ") for each in pending)
         paths = [reply.headers["location"] for reply in posted]
@@ -321,7 +323,7 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
         channel.answer(pending[0], Answer(ok=True, message="done", facts={"checkpoint": 120}))
         channel.answer(pending[1], Answer(ok=False, message="no room"))
         told = [client.get(path).json for path in paths]
-        assert [each["state"] for each in told] == ["done", "refused", "waiting"]
+        assert [each["state"] for each in told] == ["done", "refused", "waiting", "waiting"]
         assert (told[0]["facts"], told[1]["message"]) == ({"checkpoint": 120}, "no room")
         channel.withdraw(pending[2])
         assert client.get(paths[2]).status == 404
