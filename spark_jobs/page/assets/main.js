@@ -1,7 +1,7 @@
 // The page: where one is, what is asked of the server every two seconds, and what is drawn of it.
 
 import { get, hasToken, forgetToken, Refused, takeToken } from "./api.js";
-import { h, show } from "./dom.js";
+import { h, markScrolling, show } from "./dom.js";
 import * as format from "./format.js";
 import { askForToken, buttons, dialog } from "./steer.js";
 import * as checkpoints from "./view_checkpoints.js";
@@ -94,6 +94,7 @@ function draw() {
   if (route.key === null) show(main, pipelines && pipelines.length > 1 ? list.render(context) : []);
   else show(main, h("div", { "data-key": [route.key, route.tab, ...route.rest].join("/") }, viewOf(route).render(context)));
   viewOf(route).rendered?.(main);
+  markScrolling(main);
 }
 
 function drawHeader(context) {
@@ -190,6 +191,7 @@ document.getElementById("skip").onclick = (event) => {
 };
 addEventListener("hashchange", moved);
 addEventListener("keydown", onKey);
+addEventListener("resize", () => markScrolling(document.getElementById("main")));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 refresh();

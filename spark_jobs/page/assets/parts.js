@@ -33,7 +33,7 @@ export function section(title, aside, ...content) {
 export function table(caption, columns, rows) {
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", "data-keep": "tabindex role aria-label", "data-label": caption },
     h(
       "table",
       null,
