@@ -64,18 +64,19 @@ class PipelineView:
         return running(self.spec)
 
     def activity(self) -> Activity | None:
-        """Return what the run does, as it was within the last second; None if another process runs the pipeline.
+        """Return the activity of the run in the last second; None if another process runs the pipeline.
 
-        It counts tasks in the driver's JVM, so that is done once a second, however many pages are open.
+        One request counts tasks in the driver's JVM, once a second. Others take its last answer and never wait.
         """
-        if self.live is None:
-            return None
-        with self._watching:
-            seen_s, found = self._seen
-            if time.monotonic() - seen_s > _SEEN_EVERY_S:
-                found = self.live.activity()
-                self._seen = time.monotonic(), found
+        seen_s, found = self._seen
+        if self.live is None or time.monotonic() - seen_s < _SEEN_EVERY_S or not self._watching.acquire(blocking=False):
             return found
+        try:
+            found = self.live.activity()
+            self._seen = time.monotonic(), found
+            return found
+        finally:
+            self._watching.release()
 
     def prepared(self) -> tuple[float, Sequence[InDoubtTransaction]]:
         """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.
