@@ -15,6 +15,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from connectors.dead_letters import DeadLetter
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from integration_tests.harness.page_browser import VIEWS, body, go, press, shows
@@ -59,10 +60,10 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
 
 
 def living(folder: Path, names: Names = PLAIN, checkpoints: int = CHECKPOINTS) -> Spec:
-    """A pipeline with a past, no dead letters, and a log of Spark's."""
+    """A pipeline with a past, a dead letter, and a log of Spark's."""
     found = spec_of(folder, names)
     live_through(found, time.time() - 1, checkpoints)
-    put_letters(found, ())
+    put_letters(found, [DeadLetter("orders", None, "orders", 0, 17, None, None, b"{", [], "no JSON", 41)])
     (found.checkpoint.location / "spark.log").write_text("WARN a line\n")
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from selenium.webdriver import Chrome, Keys
@@ -50,6 +51,12 @@ def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
     return []
 
 
+def living(folder: Path, checkpoints: int) -> Spec:
+    found = spec_of(folder)
+    live_through(found, time.time() - 1, checkpoints)
+    return found
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     try:
@@ -61,8 +68,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    found = spec_of(tmp_path_factory.mktemp("page"))
-    live_through(found, time.time() - 1, 120)
+    found = living(tmp_path_factory.mktemp("page"), 120)
     rows = [replace(LETTER, offset=18, sink="warehouse", value=b'{"id": 1}', error="too long: 'abcdef'")]
     rows.append(replace(LETTER, offset=19, value=b"\xff\x00" * 600, key=None, headers=[], error="not UTF-8"))
     put_letters(found, [LETTER, *rows])
@@ -96,6 +102,7 @@ def enter(browser: Chrome, page: Opened, size: tuple[int, int] = DESK, scheme: s
     browser.execute_script("localStorage.clear(); sessionStorage.clear()")
     browser.get(page.entry)
     shows(browser, ".state", "running")
+    logged(browser, "browser")
 
 
 CUT = """
@@ -136,8 +143,9 @@ def test_each_view_is_accessible_and_fits(browser: Chrome, page: Opened, size: t
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_list_of_pipelines_the_question_for_the_token_and_a_server_that_has_gone(
-    browser: Chrome, spec: Spec, scheme: str
+    browser: Chrome, tmp_path: Path, scheme: str
 ) -> None:
+    spec = living(tmp_path, 12)
     with present(spec, RUN), opened([spec, spec], PageOptions(port=0), no_sinks) as page:
         resize(browser, *DESK)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -197,9 +205,8 @@ def test_times_have_dates_charts_have_blanks_and_sql_has_lines(browser: Chrome, 
     assert "\\n" not in body(browser)
 
 
-def test_few_checkpoints_are_in_the_charts_at_once(browser: Chrome, tmp_path_factory: pytest.TempPathFactory) -> None:
-    spec = spec_of(tmp_path_factory.mktemp("few"))
-    live_through(spec, time.time() - 15, 12)
+def test_few_checkpoints_are_in_the_charts_at_once(browser: Chrome, tmp_path: Path) -> None:
+    spec = living(tmp_path, 12)
     with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
         browser.get(page.entry)
         shows(browser, ".state", "running")
@@ -217,7 +224,7 @@ def test_the_checkpoint_in_progress(browser: Chrome, page: Opened, live: Live) -
         "120, for ",
         "tasks, for ",
         "tasks, which write",
-        "12 of 16 done, 4 run, 1 attempts failed",
+        "12 of 16 done, 4 run, 1 failed",
         "12,345 rows",
     ):
         shows(browser, "main", text)
@@ -362,7 +369,8 @@ def test_the_log(browser: Chrome, page: Opened) -> None:
     shows(browser, "main", "There is no such log.")
 
 
-def test_a_killed_run_is_a_failure(browser: Chrome, spec: Spec) -> None:
+def test_a_killed_run_is_a_failure(browser: Chrome, tmp_path: Path) -> None:
+    spec = living(tmp_path, 12)
     with opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
         browser.get(f"{page.url}#token={TOKEN}")
         shows(browser, ".state", "killed")

@@ -66,6 +66,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         state=state,
         detail=detail,
         is_running=presence is not None,
+        is_here=live is not None,
         can_steer=steerable,
         actions=list(ACTIONS) if steerable else [],
         now=now,

@@ -85,15 +85,16 @@ function figures({ throughput, lag_records, last, last_duration_s, head, totals,
 const PHASE_NAMES = { idle: "none is in progress", start: "start", tasks: "tasks", decide: "decide", wait: "wait", commit: "commit" };
 
 /** The checkpoint in progress: always the same lines, so that nothing moves. */
-function inProgress({ is_running, in_progress: found, run_page, now, state_size }) {
+function inProgress({ is_running, is_here, in_progress: found, run_page, now, state_size }) {
   if (!is_running) return null;
+  if (!found && is_here) return section("In progress", null, h("p", { class: "soft" }, "No query runs at this moment."));
   if (!found) return section("In progress", null, h("p", { class: "soft" }, "Known to the page of the run only", run_page ? [": ", webLink(run_page)] : ", which `eos run --ui` serves", "."));
   const { checkpoint_id: id, phase, since, started_at, due_at, tasks, waits_for } = found;
   const facts = [
     ["checkpoint", id === null ? "none" : `${id}, for ${format.span(now - started_at)}`],
     ["phase", id === null ? PHASE_NAMES[phase] : `${PHASE_NAMES[phase]}, for ${format.span(now - since)}`],
     ["waits for", due_at === null ? waits_for : `${waits_for}, in ${format.span(due_at - now)}`],
-    ["tasks", tasks ? [`${format.count(tasks.done)} of ${format.count(tasks.total)} done, ${format.count(tasks.running)} run${tasks.failed ? `, ${format.count(tasks.failed)} attempts failed` : ""}`, meter(tasks.done / tasks.total)] : format.none],
+    ["tasks", tasks ? [`${format.count(tasks.done)} of ${format.count(tasks.total)} done, ${format.count(tasks.running)} run${tasks.failed ? `, ${format.count(tasks.failed)} failed` : ""}`, meter(tasks.done / tasks.total)] : format.none],
   ];
   if (state_size) {
     facts.push(["watermark", state_size.watermark === null ? format.none : timeCell(state_size.watermark)]);

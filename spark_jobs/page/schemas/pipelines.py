@@ -123,6 +123,7 @@ class Overview(Answer):
     state: State
     detail: str  # of the state, for people; may be empty
     is_running: bool
+    is_here: bool  # this process runs it
     can_steer: bool  # somebody runs it who will answer
     actions: list[str]  # requests that the pipeline takes now: POST to the path of this name
     now: float  # by the server's clock
