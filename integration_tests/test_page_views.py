@@ -248,6 +248,8 @@ def test_the_graph(browser: Chrome, page: Opened) -> None:
     columns = dict(nodes)
     assert list(columns) == ["orders", "big", "warehouse", "archive", "dead_letter"]
     assert columns["orders"] < columns["big"] < columns["warehouse"] == columns["archive"] == columns["dead_letter"]
+    cut = "return [...document.querySelectorAll('.node > *')].filter(e => e.scrollWidth > e.clientWidth).length"
+    assert browser.execute_script(cut) == 0
     assert browser.execute_script("return document.querySelectorAll('.graph path.edge').length") == 4
     places = [each.rect for each in browser.find_elements(By.CSS_SELECTOR, ".node")]
     for one in places:

@@ -16,8 +16,11 @@ def task_counts(session: SparkSession, group: str) -> TaskCounts | None:
     PySpark's own tracker reads the ids of the group's former jobs one by one: a thousand calls.
     """
     total = done = running = failed = 0
+    java: Any = session.sparkContext._jsc
+    if java is None:  # the session has stopped
+        return None
     try:
-        context: Any = session.sparkContext._jsc.sc()
+        context = java.sc()
         store = context.statusStore()
         for job_id in context.statusTracker().getActiveJobIds():
             job = store.job(job_id)

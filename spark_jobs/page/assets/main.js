@@ -181,6 +181,7 @@ function moved() {
   route = next;
   window.scrollTo(0, 0);
   refresh();
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 takeToken();

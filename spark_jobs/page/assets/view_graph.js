@@ -36,7 +36,7 @@ function drawing() {
     h(
       "div",
       { class: "canvas", style: { width: `${width}px`, height: `${height}px` } },
-      h("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ways.map(({ edge, from, to }) => h("path", { class: `edge ${kindOf(edge.target)}`, d: curve(from, to) }))),
+      h("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, ways.map(({ edge, from, to }) => h("path", { class: `edge is-${kindOf(edge.target)}`, d: curve(from, to) }))),
       ways.map(({ edge, from, to }) => label(edge, from, to)),
       graph.nodes.map((node) => box(node, places.get(node.name))),
     ),
@@ -83,7 +83,7 @@ function label(edge, from, to) {
 function box(node, { x, y }) {
   return h(
     "div",
-    { class: `node ${node.kind}`, "data-key": node.name, title: `${node.name}\n${node.about}`, style: { left: `${x}px`, top: `${y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` } },
+    { class: `node is-${node.kind}`, "data-key": node.name, title: `${node.name}\n${node.about}`, style: { left: `${x}px`, top: `${y}px`, width: `${NODE.width}px`, height: `${NODE.height}px` } },
     h("b", null, node.name),
     h("span", { class: behindTone(node) }, [KINDS[node.kind], behind(node)].filter(Boolean).join(", ")),
   );

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -16,8 +18,6 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.running_query import job_group
 from spark_jobs.query.task_counts import task_counts
 from spark_jobs.run.progress import QueryProgress
-
-pytestmark = pytest.mark.xdist_group("spark")
 
 
 class _Sizes(Listener):
@@ -32,7 +32,9 @@ class _Sizes(Listener):
 def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.sql.shuffle.partitions", "2")
-    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
     yield session
     session.stop()
 
@@ -79,6 +81,7 @@ def test_state_and_watermark_after_a_batch_and_tasks_within_one(spark: SparkSess
     assert 0 <= tasks.done <= tasks.total
     assert tasks.failed == 0
     assert task_counts(spark, "another group") is None
+    assert task_counts(cast(Any, SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))), "g") is None, "stopped"
 
 
 def _slowly(value: int) -> int:
