@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import DeadLetter, encode_headers
 from connectors.kafka.splits import as_offset
 from connectors.spec import Spec, load_spec
+from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import (
@@ -68,6 +74,18 @@ def spec_of(folder: Path, names: Names = Names()) -> Spec:
     quoted = {key: _quoted(getattr(names, key)) for key in Names.__slots__}
     path.write_text(_SPEC.format(**quoted))
     return load_spec(path, {"SECRET": SECRET})
+
+
+def put_letters(spec: Spec, letters: Sequence[DeadLetter]) -> None:
+    """Write dead letters into the table of the spec's `dead_letter`, which is created."""
+    entry = spec.dead_letter
+    assert isinstance(entry, SqliteEntry)
+    with closing(sqlite3.connect(entry.path)) as connection, connection:
+        columns = ", ".join(f'"{name}"' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE {entry.table} ({columns})")
+        for each in letters:
+            row = [encode_headers(each.headers) if name == "headers" else getattr(each, name) for name in COLUMNS]
+            connection.execute(f"INSERT INTO {entry.table} VALUES ({', '.join('?' * len(row))})", row)
 
 
 def _quoted(text: str) -> str:

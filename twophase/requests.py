@@ -34,7 +34,7 @@ class Request:
     """What somebody asks of whoever runs the pipeline."""
 
     id: str  # sorts by time
-    kind: str  # `stop`, `checkpoint`, `savepoint`
+    kind: str  # `stop`, `restart`, `checkpoint`, `savepoint`
     arguments: Mapping[str, str]
     asked_at: float  # seconds since 1970, UTC
     expires_at: float  # after that nobody waits for the answer, and nobody acts on it

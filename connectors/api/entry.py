@@ -259,6 +259,15 @@ class SinkEntry(Entry):
         message = f"the dead letters of the connector {self.connector} cannot be read by eos"
         raise SpecError(message, remedy=f"read them where they are: {self.where}")
 
+    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+        """Return at most `most` visible dead letters, the newest first, to the page. Raises as `read_dead_letters`.
+
+        A connector overrides it to read no more than that.
+        """
+        from connectors.dead_letters import newest  # loads pyarrow
+
+        return newest(self.read_dead_letters(), most)
+
 
 class DeadLetterEntry(Strict):
     """Base of the entries `dead_letter`, to be put before the connector's own sink entry."""

@@ -305,6 +305,11 @@ class ServerEntry(TableEntry):
 
         return list(read_dead_letters(self.url.reveal(), self.table, self.columns))
 
+    def newest_dead_letters(self, most: int) -> list[DeadLetter]:
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
+
+        return read_dead_letters(self.url.reveal(), self.table, self.columns, most)
+
 
 class TableDeadLetter(DeadLetterEntry):
     """Base of the entries `dead_letter` for a table, to be put before the table's own entry."""

@@ -24,8 +24,10 @@ from spark_jobs.batch.dead_letters import DeadLetters, Ranges
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
+from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.query.running_query import EndsHeld, job_group
+from spark_jobs.query.task_counts import task_counts
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
 from twophase.ids import Scope
@@ -64,6 +66,11 @@ class SparkBatch:
         most = self.letters.most if self.letters is not None else None
         may_meet = any(branch.meeting is not None for branch in self.flow.branches)
         self._tries = BatchAttempts(self.checkpoint_id, self.stateful, most, may_meet, self.period)
+
+    @property
+    def task_counts(self) -> TaskCounts | None:
+        """The tasks of the running job; None if no job runs. May be read from any thread."""
+        return task_counts(self.frame.sparkSession, self._job_group)
 
     @property
     def ends_held(self) -> Sequence[int]:

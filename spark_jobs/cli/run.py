@@ -65,7 +65,8 @@ class _Run:
             own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
             listener = Listeners([*own, *beside.listeners, *traces])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
-            beside.live.is_steered = runner.is_steered
+            beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity
+            beside.live.spark_ui = spark.sparkContext.uiWebUrl
             runner.run()
 
 
@@ -96,7 +97,7 @@ def run_pipelines(
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
-        _Run(spec, ConsoleListener(spec.pipeline, console), control)
+        _Run(spec, ConsoleListener(spec.pipeline, console, partial(_stop_all, controls)), control)
         for spec, control in zip(specs, controls, strict=True)
     ]
     with _page(runs, page) as beside, shown([each.progress for each in runs], console), _stopped_by(stop, controls):
@@ -121,6 +122,11 @@ def run_pipelines(
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+def _stop_all(controls: Sequence[StopControl]) -> None:
+    for control in controls:
+        control.requested = control.requested or "the output of the run was closed"
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -21,9 +21,11 @@ _QUIET_S = 5.0
 class ConsoleListener(Listener):
     """Tells the totals of a run: on a terminal as a line of `shown`; else it prints one, at most every 5 s."""
 
-    def __init__(self, pipeline: str, console: Console) -> None:
+    def __init__(self, pipeline: str, console: Console, on_closed: Callable[[], None] = lambda: None) -> None:
+        """`on_closed`: called when the output is a pipe that its reader has closed."""
         self.pipeline = pipeline
         self._console = console
+        self._on_closed = on_closed
         self.totals = Totals()
         self._printed_at_s = 0.0
         self._lag = Lag()
@@ -31,14 +33,21 @@ class ConsoleListener(Listener):
     def on_state(self, text: str) -> None:
         self.totals.on_state(text)
         if not self._console.is_terminal:
-            self._console.print(f"{self.pipeline}: {text}", highlight=False)
+            self._print(f"{self.pipeline}: {text}")
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
         self.totals.on_checkpoint(report)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._printed_at_s >= _QUIET_S:
             self._printed_at_s = now
-            self._console.print(self._line(), highlight=False, soft_wrap=True)
+            self._print(self._line())
+
+    def _print(self, line: str) -> None:
+        """Print a line. A listener raises nothing: rich exits the process at a closed pipe, after which it is quiet."""
+        try:
+            self._console.print(line, highlight=False, soft_wrap=True)
+        except SystemExit:
+            self._on_closed()
 
     def on_backlog(self, waiting: int) -> None:
         self.totals.waiting = waiting

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from spark_jobs.observe.activity import StateSize
 from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.withheld import Poll, WithheldSplit
@@ -71,6 +72,9 @@ class Listener:
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         """Handle the duration of Spark's planning of a checkpoint, after `on_checkpoint`."""
 
+    def on_state_size(self, size: StateSize) -> None:
+        """Handle the size of the query's state and its watermark after a batch. Only of a query that has one."""
+
     def on_driver_event(self, news: DriverEvent) -> None:
         """Handle an event of the driver, also in one of the driver's threads."""
 
@@ -113,6 +117,10 @@ class Listeners(Listener):
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         for one in self.each:
             one.on_planned(checkpoint_id, plan_s)
+
+    def on_state_size(self, size: StateSize) -> None:
+        for one in self.each:
+            one.on_state_size(size)
 
     def on_driver_event(self, news: DriverEvent) -> None:
         for one in self.each:

@@ -42,6 +42,7 @@ class StopControl:
 
     requested: str = ""  # why; empty while nobody asked
     abort_running: bool = False  # do not wait for the running checkpoint: abort it
+    restart_requested: bool = False  # end the query after its checkpoint, and start a new one
     _idle: threading.Event = field(default_factory=threading.Event, init=False)
     _running: Cancellable | None = field(default=None, init=False)
 
@@ -51,6 +52,10 @@ class StopControl:
     def is_stopping(self) -> bool:
         """Whether somebody asked to stop."""
         return bool(self.requested)
+
+    def ends_query(self) -> bool:
+        """Return whether the query must not begin another checkpoint: for a stop, or for a restart on request."""
+        return self.is_stopping() or self.restart_requested
 
     def ending(self) -> Literal["stopped", "caught up"]:
         """How a run has ended that did not fail."""
@@ -62,6 +67,8 @@ class StopControl:
         self._idle.clear()
         try:
             if self.is_stopping():
+                raise StopRequestedError
+            if self.restart_requested:
                 raise StopRequestedError
             self._running = batch
             yield

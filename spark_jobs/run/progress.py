@@ -6,10 +6,12 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from spark_jobs.observe.activity import StateSize
 from spark_jobs.observe.report import Listener
 
 _PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
@@ -23,6 +25,7 @@ class Progress:
 
     batch_id: int
     took_ms: Mapping[str, int]  # by Spark's names for its steps
+    raw: Any = None  # Spark's own object
 
     @property
     def plan_s(self) -> float | None:
@@ -30,6 +33,22 @@ class Progress:
         if "addBatch" not in self.took_ms:
             return None
         return sum(self.took_ms.get(name, 0) for name in _PLAN) / 1000
+
+
+def state_size(found: Any, at: float) -> StateSize:
+    """Convert the part of Spark's progress that is about state and watermark. A few calls into the JVM for each step.
+
+    `memory_bytes` is what Spark calls memory used: of RocksDB, with its caches.
+    """
+    operators = list(found.stateOperators())
+    watermark = found.eventTime().get("watermark")
+    return StateSize(
+        at,
+        datetime.fromisoformat(str(watermark).replace("Z", "+00:00")).timestamp() if watermark else None,
+        len(operators),
+        sum(int(each.numRowsTotal()) for each in operators),
+        sum(int(each.memoryUsedBytes()) for each in operators),
+    )
 
 
 def newest(query: StreamingQuery) -> Progress | None:
@@ -42,7 +61,7 @@ def newest(query: StreamingQuery) -> Progress | None:
     if found is None:
         return None
     took_ms = {name: int(took) for name, took in _TOOK.findall(found.durationMs().toString())}
-    return Progress(int(found.batchId()), took_ms)
+    return Progress(int(found.batchId()), took_ms, found)
 
 
 @dataclass(slots=True)
@@ -54,6 +73,7 @@ class QueryProgress:
 
     listener: Listener
     query: StreamingQuery | None = None  # None until Spark has started it
+    has_state: bool = False  # or a watermark; set before the start
     _unplanned: int | None = field(default=None, init=False)  # the newest checkpoint, until its plan is reported
     _decided_at_s: float = field(default=0.0, init=False)
 
@@ -72,3 +92,5 @@ class QueryProgress:
         if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
             self._unplanned = None
             self.listener.on_planned(found.batch_id, found.plan_s)
+            if self.has_state:
+                self.listener.on_state_size(state_size(found.raw, time.time()))

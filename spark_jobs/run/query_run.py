@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,6 +18,7 @@ from connectors.spec import Spec
 from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.skipping import Skipping
+from spark_jobs.observe.activity import Activity, checkpoint_activity, idle_activity
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.query.pacing.pacing import Pacing
@@ -45,6 +46,11 @@ _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """Errors of a call into the JVM, also after the JVM has ended."""
 
 
+def has_watermark(spec: Spec) -> bool:
+    """Return whether a step of the spec has a watermark."""
+    return any(step.watermark is not None for step in spec.transforms)
+
+
 @dataclass(slots=True)
 class QueryRun:
     """One query from its start to its end, under one epoch."""
@@ -69,6 +75,8 @@ class QueryRun:
     _skipping: Skipping | None = field(default=None, init=False)
     _looked_at_s: float = 0.0
     _polls: list[Poll] = field(default_factory=list)  # newest polls of the planners
+    _batch: SparkBatch | None = None  # in progress; read by other threads, as the next one
+    _times: tuple[float, float] = field(default_factory=lambda: (0.0, time.time()))  # its begin; end of the one before
     _is_kept: bool = False  # `plan`, beside the checkpoint
     _ends: EndsHeld = field(default_factory=EndsHeld)
     _progress: QueryProgress = field(init=False)
@@ -81,6 +89,15 @@ class QueryRun:
             settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
+    def activity(self) -> Activity:
+        """Return the checkpoint in progress, or what the next one waits for. May be called from any thread."""
+        batch, (began_at, ended_at) = self._batch, self._times
+        if batch is not None:
+            found = checkpoint_activity(batch.checkpoint_id, began_at, self.driver.doing)
+            return replace(found, tasks=batch.task_counts) if found.phase == "tasks" else found
+        due_in_s = self.pacing.schedule.due_s - time.monotonic()
+        return idle_activity(ended_at, time.time(), due_in_s, [each.reason for each in self.withheld.splits])
+
     def run(self, *, until_caught_up: bool) -> None:
         """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
         self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
@@ -90,7 +107,8 @@ class QueryRun:
             self.failure = self.failure or translate(error, "the query")
         finally:
             self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
-        if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
+        # A stop ends the query by an error as well. The start after a restart commits what waits.
+        if self.control.is_stopping() or (self.failure is None and not self.control.restart_requested):
             self.driver.drain()
             self.checkpoint_requests.look()
         if self.failure is not None and not isinstance(self.failure, StopRequestedError):
@@ -103,8 +121,8 @@ class QueryRun:
                 self._progress.report_idle()
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
-                if self.control.is_stopping():
-                    self.listener.on_state("stopping")
+                if self.control.ends_query():
+                    self.listener.on_state("stopping" if self.control.is_stopping() else "restarting on request")
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
@@ -143,6 +161,7 @@ class QueryRun:
         self.withheld.warn_if_overdue(time.time())
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:
+        self._progress.has_state = self.pipeline.stateful or has_watermark(self.spec)
         folder = self.log.folder(self.driver.owned.incarnation)
         run = copy_context().run  # the lines that Spark's thread logs are of this pipeline, too
         writer = (
@@ -173,6 +192,8 @@ class QueryRun:
             period=self.period,
             skipping=self._skipping,
         )
+        self._times = time.time(), 0.0
+        self._batch, self.driver.doing = batch, None
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
@@ -189,6 +210,9 @@ class QueryRun:
             self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
             self.hit = checkpoint_id
             raise
+        finally:
+            self._times = 0.0, time.time()
+            self._batch = None
         if not report.replayed:
             self._progress.decided(checkpoint_id)
 

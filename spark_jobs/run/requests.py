@@ -1,4 +1,4 @@
-"""Requests to a run: stop, checkpoint, savepoint. Each is answered, also if the run fails."""
+"""Requests to a run: stop, restart, checkpoint, savepoint. Each is answered, also if the run fails."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from spark_jobs.observe.history.model import answered
 from spark_jobs.observe.report import Listener
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.savepoints.take import Savepoints
 from twophase.requests import Answer, Channel, Request
 
@@ -44,7 +45,13 @@ class RunRequests:
         self._savepoints = Savepoints(spec, self._reply)
         self._stops: list[Request] = []  # answered when the run has ended
         self.checkpoint_requests = CheckpointRequests(sources, self._reply)
-        handlers = {"stop": self._stop, "checkpoint": self.checkpoint_requests.ask, "savepoint": self._savepoints.begin}
+        self.restarts = RestartRequests(control, self._reply)
+        handlers = {
+            "stop": self._stop,
+            "restart": self.restarts.ask,
+            "checkpoint": self.checkpoint_requests.ask,
+            "savepoint": self._savepoints.begin,
+        }
         self._steering = RequestLoop(
             channel, handlers, lambda request, answer: listener.on_event(answered(request, answer))
         )
@@ -68,6 +75,7 @@ class RunRequests:
         finally:
             self._steering.stop_listening()  # a request that began after this would get no answer
             self.checkpoint_requests.give_up("the run has ended")
+            self.restarts.give_up("the run has ended")
             self._savepoints.close()
             for request in self._stops:
                 self._reply(request, end)

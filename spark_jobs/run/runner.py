@@ -18,6 +18,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
@@ -35,6 +36,7 @@ from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
@@ -56,6 +58,7 @@ class RunResources:
     sinks: Sequence[Sink]
     admission: Admission
     checkpoint_requests: CheckpointRequests
+    restarts: RestartRequests
     withheld: Withheld
     lag: LagMonitor
     until_readable: UntilReadable | None  # of a run until caught up
@@ -75,6 +78,7 @@ class Runner:
     page: str | None = None  # URL of the page that shows it
     _asked: RunRequests | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
+    _query_run: QueryRun | None = field(default=None, init=False)  # that runs
     _held: HeadSnapshot | None = field(default=None, init=False)  # head as the newest epoch of this run held it
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
@@ -92,18 +96,23 @@ class Runner:
         try:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
-                lasting = self._lasting(sources, asked.checkpoint_requests)
+                lasting = self._lasting(sources, asked)
                 with asked.heard(self._stopped), lasting.lag.measuring():
                     self._run(lasting)
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
 
+    def activity(self) -> Activity | None:
+        """Return the checkpoint in progress; None while no query runs. May be called from any thread."""
+        query_run = self._query_run  # another thread resets it
+        return query_run.activity() if query_run is not None else None
+
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
         return self._asked is None or self._asked.is_heard()
 
-    def _lasting(self, sources: Sequence[Source], checkpoint_requests: CheckpointRequests) -> RunResources:
+    def _lasting(self, sources: Sequence[Source], requests: RunRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         withheld = Withheld.at(self.spec.checkpoint.location, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
@@ -111,7 +120,8 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            checkpoint_requests,
+            requests.checkpoint_requests,
+            requests.restarts,
             withheld,
             self._lag_monitor(),
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
@@ -135,7 +145,7 @@ class Runner:
         while not self.control.is_stopping():
             try:
                 self._run_epoch(lasting)
-                if not self._is_more_readable(lasting):
+                if not lasting.restarts.begin() and not self._is_more_readable(lasting):
                     return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -172,6 +182,7 @@ class Runner:
 
     def _run_epoch(self, lasting: RunResources) -> None:
         self._hit = None
+        lasting.restarts.begin()  # a failure may have come first
         self.listener.on_state("starting")
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
@@ -198,6 +209,7 @@ class Runner:
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
             self.listener.on_state("running")
+            lasting.restarts.done(driver.owned)
             epoch = QueryRun(
                 spec,
                 self.control,
@@ -215,9 +227,11 @@ class Runner:
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
             lasting.lag.follow(lambda: driver.owned)
+            self._query_run = epoch
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
+                self._query_run = None
                 lasting.checkpoint_requests.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)

@@ -144,6 +144,24 @@ MUTANTS: Final = (
         caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
     ),
     Mutant(
+        name="a checkpoint begins after a request to restart",
+        rule="docs/how-to/watching.md",
+        path="spark_jobs/run/control.py",
+        before="            if self.restart_requested:\n",
+        after="            if False:\n",
+        caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a restart on request ends the run",
+        rule="docs/how-to/watching.md",
+        path="spark_jobs/run/runner.py",
+        before="                if not lasting.restarts.begin() and not self._is_more_readable(lasting):\n",
+        after="                if not self._is_more_readable(lasting):\n",
+        caught_by=(
+            "tests/spark_jobs/run/test_restart.py::test_a_request_starts_the_query_again_and_is_answered_when_it_runs",
+        ),
+    ),
+    Mutant(
         name="a second request to stop waits for the checkpoint as the first did",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",

@@ -98,6 +98,11 @@ class SqliteEntry(TableEntry):
 
         return list(read_dead_letters(self.path, self.table, self.columns))
 
+    def newest_dead_letters(self, most: int) -> list[DeadLetter]:
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
+
+        return read_dead_letters(self.path, self.table, self.columns, most)
+
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):
     """`connector: sqlite`: a table of a SQLite file on this machine."""

@@ -49,6 +49,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class KilledRun:
+    """A run whose process ended without a report: it was killed, or its machine failed."""
+
+    run: Run
+    last_at: float  # of its newest checkpoint or event
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened once, as it is told to a person."""
 
@@ -232,16 +240,6 @@ class Bucket:
     max_duration_s: float | None = None
     phases: Phases = Phases()  # means
 
-    @property
-    def records_per_s(self) -> float:
-        """Offsets covered."""
-        return self.records / self.width_s
-
-    @property
-    def rows_per_s(self) -> float:
-        """Over all sinks."""
-        return self.rows / self.width_s
-
 
 def sinks_of(record: CheckpointRecord) -> tuple[SinkCommit, ...]:
     """As the decision has them."""
@@ -277,6 +275,8 @@ def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -
     """What ended an epoch, or a run."""
     kind: EventKind = "fenced" if isinstance(error, FencedError) else "failure"
     message = error.message if isinstance(error, ConnectorError) else shorten(str(error))
+    if isinstance(error, SystemExit):  # its text is a number
+        message = f"the process was ended with exit code {error.code}"
     return Event(at, kind, message, type(error).__name__, getattr(error, "remedy", ""), checkpoint_id)
 
 

@@ -14,6 +14,7 @@ from spark_jobs.observe.history.model import (
     Checkpoint,
     Detail,
     Event,
+    KilledRun,
     Phases,
     Run,
     SinkCommit,
@@ -22,6 +23,18 @@ from spark_jobs.observe.history.model import (
 from twophase.values import OffsetRange
 
 Row = dict[str, Any]
+
+KILLED: Final = (
+    "WITH traced AS (SELECT run_id, MAX(at) AS at FROM event GROUP BY run_id), "
+    "reported AS (SELECT run_id, MAX(seq), message FROM event WHERE kind = 'state' GROUP BY run_id) "
+    "SELECT run.*, MAX(run.started_at, COALESCE(traced.at, 0), COALESCE((SELECT MAX(decided_at) FROM checkpoint "
+    "WHERE decided_at >= run.started_at AND decided_at < COALESCE("
+    "(SELECT MIN(started_at) FROM run AS later WHERE later.started_at > run.started_at), 1e18)), 0)) AS last_at "
+    "FROM run LEFT JOIN traced USING (run_id) LEFT JOIN reported USING (run_id) "
+    "WHERE run.ended_at IS NULL AND COALESCE(reported.message, '') NOT IN (?, ?, ?) "
+    "ORDER BY run.started_at DESC LIMIT ?"
+)
+"""Runs that have no end and have not reported one of three endings as their state, with the time of the last trace."""
 
 CHECKPOINT: Final = (
     "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed, "
@@ -79,6 +92,11 @@ def event(row: Row) -> Event:
 def run(row: Row) -> Run:
     """As it stands."""
     return Run(**row)
+
+
+def killed(row: Row) -> KilledRun:
+    """Convert a row of `KILLED`."""
+    return KilledRun(run({key: value for key, value in row.items() if key != "last_at"}), row["last_at"])
 
 
 def aborted(row: Row) -> AbortedAttempt:

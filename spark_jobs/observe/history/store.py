@@ -6,11 +6,11 @@ else's. Where there is no history yet the answers are empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 from spark_jobs.observe.history import rows
 from spark_jobs.observe.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, SINCE_BEGUN, connected_to_read
@@ -19,8 +19,10 @@ from spark_jobs.observe.history.model import (
     Bucket,
     Checkpoint,
     Detail,
+    Ending,
     Event,
     EventKind,
+    KilledRun,
     Run,
     Totals,
 )
@@ -30,6 +32,7 @@ from spark_jobs.observe.history.summary import Summary, filled, summarize
 NEWEST = 1000
 """How many checkpoints a summary is about, unless it is told."""
 
+_ENDED: tuple[str, ...] = get_args(Ending)
 _DURATION = "committed_at - started_at + COALESCE(plan_s, 0)"
 _SUMS = "sink, COUNT(*), SUM(rows), SUM(bytes), MAX(committed_at)"
 
@@ -122,6 +125,12 @@ class History:
         """Newest first."""
         with self._asked() as ask:
             return tuple(map(rows.run, ask("SELECT * FROM run ORDER BY started_at DESC LIMIT ?", limit)))
+
+    def killed(self, living: Collection[str], limit: int = 20) -> tuple[KilledRun, ...]:
+        """Return the runs without an end, newest first, except the `living` ones (ids)."""
+        with self._asked() as ask:
+            found = ask(rows.KILLED, *_ENDED, limit + len(living))
+            return tuple(rows.killed(row) for row in found if row["run_id"] not in living)[:limit]
 
     def totals(self) -> Totals:
         """Since the history began; what was left out of it since, for its age, counts."""

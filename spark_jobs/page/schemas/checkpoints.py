@@ -149,12 +149,23 @@ class Event(Answer):
     delay_s: float | None
 
 
+class KilledRun(Answer):
+    """A process that ran the pipeline and ended without a report."""
+
+    run_id: str
+    host: str
+    pid: int
+    started_at: float
+    last_at: float  # of its newest checkpoint or event
+
+
 class Events(Answer):
     """Newest first."""
 
     events: list[Event]
     before: int | None  # of the next, older page; None: this was the last one
     aborted: list[AbortedAttempt]  # the newest, as many as `limit`, whatever `before` is
+    killed: list[KilledRun]  # the newest, as many as `limit`, whatever `before` is
 
 
 class Distribution(Answer):
@@ -199,9 +210,10 @@ class Chart(Answer):
 
 
 class Series(Answer):
-    """For charts: bucket n begins at `since + n * width_s`."""
+    """For charts: bucket n begins at `since + n * width_s`. The last one may be under way."""
 
     since: float
     width_s: float
     buckets: int
+    checkpoints: int  # decided in all buckets
     charts: list[Chart]

@@ -82,6 +82,37 @@ class Totals(Answer):
     skipped: int  # bad records that sources left out
 
 
+class TaskCounts(Answer):
+    """Tasks of the Spark jobs of the checkpoint in progress."""
+
+    total: int
+    done: int
+    running: int
+    failed: int  # attempts
+
+
+class InProgress(Answer):
+    """The checkpoint in progress, or what the next one waits for."""
+
+    phase: Literal["idle", "start", "tasks", "decide", "wait", "commit"]
+    since: float  # of the current action
+    waits_for: str
+    checkpoint_id: int | None  # None: no checkpoint is in progress
+    started_at: float | None
+    due_at: float | None  # of the next checkpoint
+    tasks: TaskCounts | None  # None: no job runs
+
+
+class StateSize(Answer):
+    """State and watermark of the query after its newest batch."""
+
+    at: float
+    watermark: float | None
+    operators: int
+    rows: int
+    memory_bytes: int
+
+
 class Overview(Answer):
     """How a pipeline stands."""
 
@@ -92,7 +123,9 @@ class Overview(Answer):
     state: State
     detail: str  # of the state, for people; may be empty
     is_running: bool
+    is_here: bool  # this process runs it
     can_steer: bool  # somebody runs it who will answer
+    actions: list[str]  # requests that the pipeline takes now: POST to the path of this name
     now: float  # by the server's clock
     interval_s: float
     head: Head | None  # None: never started, or not to be read (see `problems`)
@@ -107,6 +140,10 @@ class Overview(Answer):
     lag: list[SplitLag]  # of that measurement
     withheld_records: int | None
     withheld: list[WithheldSplit]
+    in_progress: InProgress | None  # None: no query runs, or another process runs the pipeline
+    state_size: StateSize | None  # None: no state and no watermark, or not known to this process
+    spark_ui: str | None  # URL, if Spark's UI is on and this process runs the pipeline
+    run_page: str | None  # URL of the page of the run, if another process serves one
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read

@@ -42,6 +42,11 @@ def _lag(at: float, position: int) -> Lag:
     return Lag((SourceLag("orders", at, (SplitLag(5.0, "orders", "orders/0", 17, position),)),))
 
 
+def test_an_exit_is_a_failure_in_words() -> None:
+    event = failure(SystemExit(1), 0.0)
+    assert (event.error, event.message) == ("SystemExit", "the process was ended with exit code 1")
+
+
 @dataclass
 class Numbered(Batch):
     """One of Spark's."""

@@ -148,12 +148,26 @@ def test_what_happened(path: Path) -> None:
     assert (totals.failures, totals.restarts, totals.runs) == (1, 1, 1)
 
 
+def test_a_run_without_an_end_was_killed_unless_it_lives(path: Path) -> None:
+    """The last trace of a killed run is a checkpoint or an event, before the next run began."""
+    silent, second, third, told, living = (replace(RUN, run_id=f"run{n}", started_at=AT + 100 * n) for n in range(2, 7))
+    write(path, replace(RUN, run_id="first"), RunEnded("first", AT + 1, "failed"), silent)
+    write(path, completed(0, decided_at=AT + 250), completed(1, decided_at=AT + 270))
+    write(path, second, Event(AT + 350, "state", "running", run_id="run3"), third)
+    write(path, told, Event(AT + 501, "state", "stopped", run_id="run5"), living)
+    history = History(path)
+    found = history.killed({"run6"})
+    assert [each.run.run_id for each in found] == ["run4", "run3", "run2"]
+    assert [each.last_at for each in found] == [AT + 400, AT + 350, AT + 270]
+    assert [each.run.run_id for each in history.killed(set(), 1)] == ["run6"]
+    assert History(path.with_name("nothing")).killed(set()) == ()
+
+
 def test_series_have_a_bucket_for_every_stretch(path: Path) -> None:
     write(path, *(entry for n in (0, 1, 2, 25) for entry in whole(n)))
     buckets = History(path).series(AT, AT + 30, 10.0)
     assert [each.checkpoints for each in buckets] == [3, 0, 1]
     assert [each.records for each in buckets] == [30, 0, 10]
-    assert buckets[0].records_per_s == 3.0
     assert buckets[0].duration_s == pytest.approx(0.6)
     assert buckets[1].duration_s is None
     assert buckets[0].phases.read_s == pytest.approx(0.2)

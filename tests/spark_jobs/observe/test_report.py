@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -94,6 +98,24 @@ def test_the_log_line_names_those_of_many_splits_that_have_the_most(caplog: pyte
     shown = ",".join(f"orders/{number}[100,{100 + number})" for number in range(9_992, 10_000))
     assert line.endswith(f" offsets={shown},and 9992 more")
     assert len(line) < 600
+
+
+def test_a_closed_pipe_is_reported_and_ends_no_checkpoint() -> None:
+    """`eos run … | head`: rich exits the process at the first line that finds no reader."""
+    program = (
+        "import sys; from rich.console import Console; from spark_jobs.observe.console import ConsoleListener\n"
+        "listener = ConsoleListener('orders', Console(), lambda: print('closed', file=sys.stderr))\n"
+        "sys.stdin.read(); listener.on_state('running'); listener.on_state('stopping')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, "-c", program], env=environment, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as run:
+        assert run.stdout is not None
+        run.stdout.close()
+        _, errors = run.communicate(timeout=60)
+    assert (errors.decode(), run.returncode) == ("closed\n", 0)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,12 @@ class _Batch:
         self.cancelled.set()
 
 
-def test_no_checkpoint_begins_after_the_request() -> None:
+@pytest.mark.parametrize("request_of", ["stop", "restart"])
+def test_no_checkpoint_begins_after_the_request(request_of: str) -> None:
     control = StopControl()
-    control.requested = "SIGTERM received"
+    control.requested, control.restart_requested = "SIGTERM" * (request_of == "stop"), request_of == "restart"
+    assert control.ends_query()
+    assert control.is_stopping() == (request_of == "stop")
     with pytest.raises(StopRequestedError), control.checkpoint(_Batch()):
         pytest.fail("it began")
     control.wait_until_idle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
+from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
@@ -21,6 +23,7 @@ from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
+from twophase.doing import Doing
 
 
 @dataclass
@@ -206,3 +209,24 @@ def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> 
         _on_batch(epoch, ask)
     assert isinstance(epoch.failure, SparkUnavailableError)
     assert epoch.failure.message == "checkpoint 7 failed: Spark's JVM has ended"
+
+
+def test_a_run_shows_the_checkpoint_in_progress_and_the_wait_between_two() -> None:
+    rest: Any = (None, Listener(), SimpleNamespace(doing=None), None, [], None)
+    pacing = SimpleNamespace(schedule=SimpleNamespace(due_s=time.monotonic() + 5))
+    withheld = SimpleNamespace(splits=[])
+    build: Any = _Started
+    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, None, withheld)
+    idle = epoch.activity()
+    assert (idle.phase, idle.checkpoint_id) == ("idle", None)
+    assert idle.due_at is not None
+    assert 3 < idle.due_at - time.time() <= 5
+    pacing.schedule.due_s = time.monotonic()
+    withheld.splits = [SimpleNamespace(reason="an open transaction")]
+    assert "an open transaction" in epoch.activity().waits_for
+    counts = TaskCounts(4, 1, 2, 0)
+    epoch._batch, epoch._times = SimpleNamespace(checkpoint_id=7, task_counts=counts), (100.0, 0.0)
+    assert (epoch.activity().phase, epoch.activity().tasks) == ("start", None)
+    rest[2].doing = Doing("RunWriters", since=101.0)
+    found = epoch.activity()
+    assert (found.phase, found.checkpoint_id, found.started_at, found.tasks) == ("tasks", 7, 100.0, counts)
