@@ -151,7 +151,14 @@ class Spec(Strict):
 
     @property
     def _wanted(self) -> list[str]:
-        return [sink.from_ for sink in self.sinks if sink.from_ is not None]
+        """The steps whose rows leave the flow: to a sink, or as dead letters."""
+        rejecting = [step.name for step in self.transforms if step.rejects_rows]
+        return [*(sink.from_ for sink in self.sinks if sink.from_ is not None), *rejecting]
+
+    @property
+    def expecting(self) -> list[TransformStep]:
+        """The steps with rules, in order."""
+        return [step for step in self.transforms if step.expect]
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -148,6 +148,7 @@ def facts(of: Overview) -> dict[str, Any]:
         "withheld": withheld_facts(of.withheld),
         "totals": asdict(of.totals),
         "summary": asdict(of.summary),
+        "expectations": [asdict(each) for each in of.rules],
         "checkpoints": [checkpoint_facts(each, of.record(each)) for each in of.checkpoints],
         "incidents": [event_facts(each) for each in of.incidents],
         "aborted": [asdict(each) for each in of.aborted],
@@ -193,6 +194,7 @@ def detail_facts(of: Detail) -> dict[str, Any]:
         "acknowledgements": [asdict(each) for each in of.acknowledgements],
         "aborted": [asdict(each) for each in of.aborted],
         "split_lag": lag_facts(of.lag),
+        "expectations": [asdict(each) for each in of.rules],
     }
 
 

@@ -17,6 +17,7 @@ from spark_jobs.observe.history.model import (
     Detail,
     Event,
     EventKind,
+    RuleCount,
     Run,
     SplitLag,
     Totals,
@@ -55,6 +56,7 @@ class Overview:
     aborted: tuple[AbortedAttempt, ...]  # newest first
     runs: tuple[Run, ...]  # newest first
     withheld: tuple[WithheldSplit, ...]
+    rules: tuple[RuleCount, ...]  # since the history began
     unread: str  # why the history cannot be read; empty: it can, or there is none
 
     @property
@@ -73,17 +75,18 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     history = History.at(spec.checkpoint.location)
     try:
         checkpoints = history.checkpoints(max(limit, newest))
-        totals, lag = history.totals(), history.lag()
+        totals, lag, rules = history.totals(), history.lag(), history.rules()
         incidents, aborted, runs = history.events(limit, kinds=INCIDENTS), history.aborted(limit), history.runs(limit)
         unread = ""
     except HistoryError as error:
-        checkpoints, totals, lag, incidents, aborted, runs = (), Totals(), (), (), (), ()
+        checkpoints, totals, lag, rules, incidents, aborted, runs = (), Totals(), (), (), (), (), ()
         unread = str(error)
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
     shown = merged[:limit]
     withheld = read_withheld(spec.checkpoint.location)
-    return Overview(running(spec), status, shown, figures, totals, lag, incidents, aborted, runs, withheld, unread)
+    presence = running(spec)
+    return Overview(presence, status, shown, figures, totals, lag, incidents, aborted, runs, withheld, rules, unread)
 
 
 def detail(spec: Spec, status: Status | None, checkpoint_id: int) -> Detail | None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, of_absence
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.positions import total
@@ -33,6 +33,7 @@ class CheckpointReport:
     at: float = 0.0  # seconds since 1970: now
     acknowledgements: tuple[Acknowledgement, ...] = ()  # durations of its tasks
     skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it skipped
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
     @property
     def lag(self) -> int | None:
@@ -143,6 +144,13 @@ class LogListener(Listener):
     def on_checkpoint(self, report: CheckpointReport) -> None:
         record = report.record
         seconds = report.durations_s
+        for rule in report.rules:
+            if rule.failed:
+                _log.warning(
+                    "pipeline=%s checkpoint=%d expectation step=%s rule=%s action=%s failed=%d rows=%d",
+                    *(self.pipeline, record.checkpoint_id),
+                    *(rule.step, rule.rule, rule.action, rule.failed, rule.rows),
+                )
         _log.info(
             "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%s rows=%d %swriters=%d duration_s=%.3f "
             "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
@@ -154,7 +162,7 @@ class LogListener(Listener):
             "replayed=true " if report.replayed else "",
             "?" if report.records is None else report.records,
             record.rows,
-            f"skipped={sum(report.skipped.values())} " if report.skipped else "",
+            _left_out(report),
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),
@@ -164,6 +172,11 @@ class LogListener(Listener):
             "?" if report.lag is None else report.lag,
             _offsets([each for ranges in record.ranges.values() for each in ranges]),
         )
+
+
+def _left_out(report: CheckpointReport) -> str:
+    skipped, failed = sum(report.skipped.values()), sum(each.failed for each in report.rules)
+    return (f"skipped={skipped} " if skipped else "") + (f"failed_expectations={failed} " if failed else "")
 
 
 def _offsets(ranges: Sequence[OffsetRange]) -> str:

@@ -47,6 +47,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read(history.lag)
+    rules = read(history.rules) or ()
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
@@ -70,6 +71,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
         withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
+        expectations=[schemas.Expectation.model_validate(each) for each in rules],
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,
@@ -115,6 +117,7 @@ def detail(found: KeptDetail) -> schemas.Detail:
         acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
         aborted=[schemas.AbortedAttempt.model_validate(each) for each in found.aborted],
         lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
+        expectations=[schemas.Expectation.model_validate(each) for each in found.rules],
     )
 
 

@@ -48,6 +48,14 @@ LEFT_OUT: Final = "skipped (seq INTEGER, source TEXT, records INTEGER, PRIMARY K
 """A table that files of earlier versions lack, and that those versions do not look at: it is made where it is missing.
 Bad records that a source left out of a checkpoint; of `SINCE_BEGUN`, of all checkpoints since the history began."""
 
+RULES: Final = (
+    "expectation (seq INTEGER, step TEXT, rule TEXT, action TEXT, rows INTEGER, failed INTEGER, "
+    "PRIMARY KEY (seq, step, rule)) WITHOUT ROWID"
+)
+"""A later table as well: the rows of a checkpoint by each rule of a step; of `SINCE_BEGUN`, of all checkpoints."""
+
+LATER: Final = {definition.partition(" ")[0]: definition for definition in (LEFT_OUT, RULES)}
+
 SINCE_BEGUN: Final = -1
 
 _DAMAGE: Final = frozenset({sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
@@ -80,7 +88,8 @@ def connect_to_write(path: Path, now: float) -> sqlite3.Connection:
             if not _is_ours(connection, path):
                 connection.execute("PRAGMA journal_mode=WAL")
                 _create(connection, path, now)
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {LEFT_OUT}")
+            for definition in LATER.values():
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {definition}")
             # A power cut may take the newest entries, which head still knows, and damages nothing.
             connection.execute("PRAGMA synchronous=NORMAL")
         except BaseException:
@@ -100,8 +109,9 @@ def connected_to_read(path: Path) -> Iterator[sqlite3.Connection | None]:
         quiet = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
         uri = f"{path.absolute().as_uri()}?mode=ro{quiet}"
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skipped'").fetchone():
-                connection.execute(f"CREATE TEMP TABLE {LEFT_OUT}")
+            for name, definition in LATER.items():
+                if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone():
+                    connection.execute(f"CREATE TEMP TABLE {definition}")
             connection.execute("BEGIN")
             yield connection if _is_ours(connection, path) else None
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from spark_jobs.page.schemas.base import Answer, Problem
-from spark_jobs.page.schemas.checkpoints import Checkpoint, SplitLag, WithheldSplit
+from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
 
 State = Literal["new", "starting", "running", "restarting", "stopping", "stopped", "caught up", "failed", "killed"]
 
@@ -103,6 +103,7 @@ class Overview(Answer):
     lag: list[SplitLag]
     withheld_records: int | None
     withheld: list[WithheldSplit]
+    expectations: list[Expectation]  # of the steps' rules, since the history began
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.observe.console import ConsoleListener, shown
-from spark_jobs.observe.history.model import SplitLag
+from spark_jobs.observe.history.model import RuleCount, SplitLag
 from spark_jobs.observe.report import CheckpointReport, LogListener
 from tests.twophase_values import record
 from twophase.values import OffsetRange
@@ -44,6 +44,15 @@ def test_the_log_line_names_those_of_many_splits_that_have_the_most(caplog: pyte
     shown = ",".join(f"orders/{number}[100,{100 + number})" for number in range(9_992, 10_000))
     assert line.endswith(f" offsets={shown},and 9992 more")
     assert len(line) < 600
+
+
+def test_rows_that_fail_an_expectation_have_a_line_and_a_figure(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "eos.checkpoint")
+    rules = RuleCount("big", "positive", "skip", 100, 3), RuleCount("big", "known", "warn", 100, 0)
+    LogListener("orders").on_checkpoint(replace(_report(4, 0), rules=rules))
+    warning, line = caplog.messages
+    assert warning == ("pipeline=orders checkpoint=4 expectation step=big rule=positive action=skip failed=3 rows=100")
+    assert " failed_expectations=3 " in line
 
 
 @pytest.mark.parametrize(

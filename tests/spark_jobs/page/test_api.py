@@ -15,8 +15,8 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from eos.errors import SinkUnavailableError
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.entries import RunEnded
-from spark_jobs.observe.history.model import Ending, Event
+from spark_jobs.observe.history.entries import Measured, RunEnded
+from spark_jobs.observe.history.model import Ending, Event, Phases, RuleCount
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.run_lock import present
@@ -25,6 +25,7 @@ from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
+from tests.history_values import writing
 from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
@@ -125,6 +126,15 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert found["last_duration_s"] > 0.5
     assert found["throughput"]["records_per_s"] > 1000
     assert found["problems"] == []
+
+
+def test_what_rules_of_steps_have_seen(client: Client, spec: Spec) -> None:
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == []
+    rules = (RuleCount("big", "positive", "skip", 1200, 3),)
+    with writing(spec.checkpoint.location / NAME) as writer:
+        writer.write([Measured(INCARNATION, 78, Phases(), None, (), None, {}, rules)], time.time())
+    expected = [{"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}]
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == expected
 
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:

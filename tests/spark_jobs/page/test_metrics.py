@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.spec import Spec
 from eos.errors import PrepareError, SinkUnavailableError
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
@@ -56,7 +56,8 @@ def report(number: int, *, replayed: bool = False) -> CheckpointReport:
     splits = tuple(SplitLag(1001.0, "orders", f"orders/{n}", 500 + 7 * n, 500) for n in range(2))
     tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
     seconds, skipped = {"Swap decide": 0.05}, {"orders": 7}
-    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped)
+    rules = (RuleCount("big", "positive", "skip", 80, 2),)
+    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped, rules)
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
@@ -113,6 +114,8 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
     assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
     assert found["eos_skipped_records_total{orders}"] == 21
+    assert found["eos_expectation_rows_total{skip,positive,big}"] == 240
+    assert found["eos_expectation_failed_rows_total{skip,positive,big}"] == 6
     assert found["eos_checkpoint_last_completed_id"] == 2
     assert found["eos_checkpoint_last_completed_timestamp_seconds"] == 1003
     assert found["eos_checkpoint_duration_seconds_count"] == 3
