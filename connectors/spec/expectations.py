@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from connectors.api.fields import NonEmpty, RecordLimit, StepName
 from connectors.api.model import Strict, wrong
@@ -54,5 +54,5 @@ def _unique(rules: list[Expectation]) -> list[Expectation]:
     return rules
 
 
-Expectations = Annotated[list[Expectation], AfterValidator(_unique), Field(default_factory=list)]
+Expectations = Annotated[list[Expectation], AfterValidator(_unique)]
 """The rules of one step."""

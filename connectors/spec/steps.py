@@ -73,7 +73,7 @@ class Step(Strict):
     """How late records of a time column may come: when a stateful step may forget."""
     output_mode: Annotated[Literal["append", "update"], refuse({"complete": _COMPLETE})] = "append"
     """Whether a stateful step gives a result once, when it is final, or at every change."""
-    expect: Expectations
+    expect: Expectations = Field(default_factory=list)
     """Rules for the rows of the step, each with an action for the rows that fail it."""
 
     @property

@@ -223,7 +223,7 @@ def test_counts_are_those_of_the_attempt_that_is_decided(jobs: _Jobs) -> None:
     jobs.ends = [_fails(_thrown(RowLockedError("another task waits"))), lambda: _table(rows)]
     batch = _batch(jobs, [_branch("warehouse")], expecting=[_STEP])
     assert isinstance(batch.run_writers(SCOPE, direct=False), Failed)
-    assert batch.rules == ()
+    assert not batch.rules
     assert isinstance(batch.run_writers(SCOPE, direct=False), Acknowledged)
     assert batch.rules == (RuleCount("a", "r", "dead-letter", 9, 3),)
 
