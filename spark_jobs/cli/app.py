@@ -18,6 +18,7 @@ from spark_jobs.cli.init import init, schema
 from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
+from spark_jobs.cli.pausing import pause, resume
 from spark_jobs.cli.preview_command import preview
 from spark_jobs.cli.repair import repair
 from spark_jobs.cli.requests import checkpoint, stop
@@ -51,6 +52,8 @@ app.command()(run)
 app.command()(submit)
 app.command()(status)
 app.command()(checkpoint)
+app.command()(pause)
+app.command()(resume)
 app.command()(stop)
 app.command()(rescale)
 app.command()(ui)

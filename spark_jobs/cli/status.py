@@ -138,6 +138,7 @@ def facts(of: Overview) -> dict[str, Any]:
     head = of.head
     return {
         "has_run": head is not None,
+        "paused": asdict(of.paused) if of.paused is not None else None,
         "running": asdict(of.presence) if of.presence is not None else None,
         "epoch": head.epoch if head else None,
         "incarnation": head.incarnation if head else None,

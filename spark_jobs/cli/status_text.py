@@ -23,6 +23,9 @@ _INCIDENTS = 6  # that are shown
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
     """A pipeline."""
     yield out.text(f"{pipeline}: {_state(of, now)}", "bold")
+    if of.paused is not None:
+        words = f"paused since {moment(of.paused.at)} by {of.paused.by}: it takes no checkpoint until `eos resume`"
+        yield out.text(words, "yellow")
     if of.unread:
         yield out.text(f"warning: {of.unread}", "yellow")
     head = of.head

@@ -11,6 +11,7 @@ from typing import Final, get_args
 
 from connectors.spec import Spec
 from eos.errors import HistoryError
+from spark_jobs.observe.head_reader import read_pause
 from spark_jobs.observe.history.model import (
     AbortedAttempt,
     Checkpoint,
@@ -29,6 +30,7 @@ from spark_jobs.observe.history.summary import Summary, summarize
 from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from twophase.head_value import HeadValue
+from twophase.requests import Paused
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -57,6 +59,7 @@ class Overview:
     runs: tuple[Run, ...]  # newest first
     withheld: tuple[WithheldSplit, ...]
     rules: tuple[RuleCount, ...]  # since the history began
+    paused: Paused | None  # whether it takes no checkpoint, now and at its next start
     unread: str  # why the history cannot be read; empty: it can, or there is none
 
     @property
@@ -85,8 +88,9 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     figures = summarize(merged[:newest])
     shown = merged[:limit]
     withheld = read_withheld(spec.checkpoint.location)
-    presence = running(spec)
-    return Overview(presence, status, shown, figures, totals, lag, incidents, aborted, runs, withheld, rules, unread)
+    presence, paused = running(spec), read_pause(spec)
+    lists = (lag, incidents, aborted, runs, withheld, rules)
+    return Overview(presence, status, shown, figures, totals, *lists, paused, unread)
 
 
 def detail(spec: Spec, status: Status | None, checkpoint_id: int) -> Detail | None:

@@ -68,6 +68,7 @@ class Metrics:
         self.broken = counter("expectation_failed_rows", "Rows that do not meet a rule of a step.", *rule)
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
+        self.paused = gauge("paused", "1 while the pipeline is paused: it runs, and takes no checkpoint.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
         self._levels = _LevelCollector(per_split)
         registry.register(self._levels)
@@ -120,9 +121,11 @@ class PipelineMetrics(Listener):
             metrics.rows.labels(self.pipeline, spec.mask(entry.name))
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
         metrics.up.labels(self.pipeline).set(0)
+        metrics.paused.labels(self.pipeline).set(0)
 
     def on_state(self, text: str) -> None:
-        self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
+        self._all.up.labels(self.pipeline).set(text in {"running", "paused"} or text.startswith("waiting"))
+        self._all.paused.labels(self.pipeline).set(text == "paused")
 
     def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.withheld_splits = tuple(splits)

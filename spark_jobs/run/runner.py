@@ -28,6 +28,7 @@ from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.open_driver import limits_of
+from spark_jobs.run.pausing import Pausing
 from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
@@ -52,6 +53,7 @@ class RunResources:
     sinks: Sequence[Sink]
     admission: Admission
     checkpoint_requests: CheckpointRequests
+    pausing: Pausing
     withheld: Withheld
     until_readable: UntilReadable | None  # of a run until caught up
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
@@ -88,7 +90,7 @@ class Runner:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
                 with asked.heard(self._stopped):
-                    self._run(self._lasting(sources, asked.checkpoint_requests))
+                    self._run(self._lasting(sources, asked))
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
@@ -97,7 +99,7 @@ class Runner:
         """Whether requests are heard, once it has begun. May be called from any thread."""
         return self._asked is None or self._asked.is_heard()
 
-    def _lasting(self, sources: Sequence[Source], checkpoint_requests: CheckpointRequests) -> RunResources:
+    def _lasting(self, sources: Sequence[Source], requests: RunRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         withheld = Withheld.at(self.spec.checkpoint.location, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
@@ -105,7 +107,8 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            checkpoint_requests,
+            requests.checkpoint_requests,
+            requests.pausing,
             withheld,
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
@@ -179,7 +182,7 @@ class Runner:
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
-            self.listener.on_state("running")
+            self.listener.on_state("paused" if self.control.is_paused() else "running")
             epoch = QueryRun(
                 spec,
                 self.control,
@@ -195,10 +198,12 @@ class Runner:
                 lasting.period,
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
+            lasting.pausing.follow(lambda: driver.owned, pacing)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
                 lasting.checkpoint_requests.follow(None)
+                lasting.pausing.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
 

@@ -157,7 +157,7 @@ MUTANTS: Final = (
         name="a stop does not wait for the checkpoint under way",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
-        before="""        self._idle.clear()
+        before="""        self._begin()
         try:
             if self.is_stopping""",
         after="""        try:

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from spark_jobs.page.schemas.base import Answer, Problem
 from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
 
-State = Literal["new", "starting", "running", "restarting", "stopping", "stopped", "caught up", "failed", "killed"]
+State = Literal[
+    "new", "starting", "running", "paused", "restarting", "stopping", "stopped", "caught up", "failed", "killed"
+]
 
 
 class PipelineName(Answer):

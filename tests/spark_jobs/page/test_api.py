@@ -98,6 +98,11 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
+    for kind in ("pause", "resume"):
+        path = f"/api/v1/pipelines/{{pipeline}}/{kind}"
+        answer = client.post(path.format(pipeline="orders"))
+        assert (answer.status, answer.json["kind"]) == (202, kind)
+        _assert_fits(document, document["paths"][path]["post"]["responses"]["202"], answer.json)
     wrong = client.post("/api/v1/pipelines/orders/stop", {"now": "perhaps", "then": 1})
     assert wrong.status == 422
     _assert_fits(document, operation["responses"]["422"], wrong.json)

@@ -99,6 +99,8 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
 
 
 def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: PipelineMetrics) -> None:
+    told.on_state("paused")
+    assert (figures(metrics)["eos_up"], figures(metrics)["eos_paused"]) == (1, 1)
     told.on_state("running")
     for number in range(3):
         told.on_driver_event(Decided(record(number)))
@@ -109,7 +111,7 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
         told.on_planned(number, 0.03)
     told.on_checkpoint(report(2, replayed=True))
     found = figures(metrics)
-    assert found["eos_up"] == 1
+    assert (found["eos_up"], found["eos_paused"]) == (1, 0)
     assert found["eos_checkpoints_completed_total"] == 3
     assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
     assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
