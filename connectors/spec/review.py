@@ -82,6 +82,10 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
             yield of, entry.protection
     if spec.checkpoint.head is not None:
         yield "head", protection_of(spec.checkpoint.head.reveal())
+    for each in spec.notifications:
+        url = urlsplit(each.url.reveal())
+        if url.scheme == "http":
+            yield f"notification {each.name}", Protection.LOCAL if is_local(url.hostname) else Protection.NONE
     log = spec.checkpoint.log_at
     if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
         yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE

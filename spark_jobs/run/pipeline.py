@@ -35,6 +35,7 @@ class Pipeline:
     output_mode: str
     letters: DeadLetters | None
     chain: Chain | None  # where nothing stands between source and sinks
+    columns: Mapping[str, Mapping[str, str]]  # by sink: types of the columns that it gets, by name
 
 
 Began = Mapping[str, StartingPoint]
@@ -83,7 +84,15 @@ def build(
             check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
     letters_of = _letters(spec, narrow, dead_letter)  # what is bad depends on the columns that are read
-    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
+    columns = {
+        sink.name: _types(frames[branch.rows], sink.columns) for branch in flow.branches for sink in branch.sinks
+    }
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns)
+
+
+def _types(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    types = {each.name: each.dataType.simpleString() for each in frame.schema}
+    return {name: types[name] for name in names if name in types}
 
 
 def _letters(spec: Spec, sources: Sequence[Source], sink: Unopened | None) -> DeadLetters | None:

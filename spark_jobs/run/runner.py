@@ -17,6 +17,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe import sink_columns
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -178,6 +179,7 @@ class Runner:
             driver = recovered.driver
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
+            self._report_columns(pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
@@ -206,6 +208,13 @@ class Runner:
                 lasting.pausing.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
+
+    def _report_columns(self, pipeline: Pipeline) -> None:
+        """Report sinks that get other columns than at the last start."""
+        columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
+        for event in sink_columns.changes(self.spec.checkpoint.location, columns, time.time()):
+            _log.warning("%s", event.message)
+            self.listener.on_event(event)
 
     def _build(self, lasting: RunResources, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""

@@ -32,6 +32,7 @@ EventKind = Literal[
     "mended",
     "away",
     "joined",
+    "schema",
 ]
 
 
