@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from connectors.api.database import DatabaseUse
 from connectors.api.entry import Entry, SinkEntry, SourceEntry
 from connectors.foreign import foreign
+from connectors.members import require_members
 from connectors.sources.split_source import SplitSource
 from connectors.spec.spec import Spec
 from eos.errors import SpecError
+from twophase.participants import Committer
 from twophase.requests import SHELF, Channel
 
 _CORRECT: Final = "correct the plugin: docs/tutorial/plugins.md describes the result of `build`"
-
-T = TypeVar("T")
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Finding, Sink, Source
@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 def build_source(entry: SourceEntry) -> Source:
     """Build the source of an entry of `sources`. Opens nothing. Called once a start, on the driver."""
-    with foreign(f"source {entry.name}: `build` of {_class(entry)}", SpecError, _CORRECT):
+    where = f"source {entry.name}: `build` of {_class(entry)}"
+    with foreign(where, SpecError, _CORRECT):
         built = entry.build()
     if not isinstance(built, SplitSource):
-        return _checked(built, entry, "source", "horizon")
+        from connectors.api.contracts import Source
+
+        return require_members(built, Source, where)
     from connectors.sources.built import BuiltSource  # loads pyarrow
 
     return BuiltSource(entry.name, built)
@@ -46,17 +49,17 @@ def build_sink(spec: Spec, entry: SinkEntry) -> Sink:
 
 
 def _built(spec: Spec, entry: SinkEntry, letters: Sink | None) -> Sink:
-    with foreign(f"sink {entry.name}: `build` of {_class(entry)}", SpecError, _CORRECT):
+    from connectors.api.contracts import Sink
+
+    where = f"sink {entry.name}: `build` of {_class(entry)}"
+    with foreign(where, SpecError, _CORRECT):
         built = entry.build(spec.context, letters)
-    return _checked(built, entry, "sink", "committer")
+    return require_members(built, Sink, where)
 
 
-def _checked(built: T, entry: Entry, kind: str, method: str) -> T:
-    """Refuse a value that is not a source or sink, before anything is started."""
-    if not hasattr(built, method):
-        message = f"{kind} {entry.name}: `build` of {_class(entry)} returned a {type(built).__name__}, not a {kind}"
-        raise SpecError(message, remedy=_CORRECT)
-    return built
+def build_committer(sink: Sink, pipeline: str) -> Committer:
+    """Build the driver's half of a sink. Opens nothing. Called once an epoch, and by commands. Raises SpecError."""
+    return require_members(sink.committer(pipeline), Committer, f"sink {sink.name}: `committer`")
 
 
 def _class(entry: Entry) -> str:

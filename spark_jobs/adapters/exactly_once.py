@@ -94,7 +94,7 @@ class _Run:
 
     def __init__(self, spec: Spec, frame: DataFrame) -> None:
         require(session_gaps(frame.sparkSession), spec.spark)
-        ship(frame.sparkSession)
+        ship(frame.sparkSession, spec)
         self.query: Query = query_of(frame)
         self._spec = spec
         self._newest = -1  # that this run has completed; Spark replays a batch only as the first of a run

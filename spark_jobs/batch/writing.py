@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.api.contracts import DirectWriter, Sink, Writer
+from connectors.members import require_members
 from connectors.row_bisector import RowBisector
 from eos.errors import TargetError
 from spark_jobs.batch.acks import acknowledgement
@@ -48,9 +49,14 @@ WriterOf = Callable[[Sink, TransactionId], Writer]
 """What takes a sink's share of a task's rows. Picklable."""
 
 
+def direct_writer(sink: Sink, transaction: TransactionId) -> DirectWriter:
+    """At-least-once: what commits in the task."""
+    return require_members(sink.direct_writer(transaction), DirectWriter, f"sink {sink.name}: `direct_writer`")
+
+
 def first_writer(sink: Sink, transaction: TransactionId) -> Writer:
     """Of a run: rows are written for the first time."""
-    return sink.writer(transaction)
+    return require_members(sink.writer(transaction), Writer, f"sink {sink.name}: `writer`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def write_and_commit(
     transactions = [_transaction(scope, share, first) for share in shares]
     for place, (share, transaction) in enumerate(zip(shares, transactions, strict=True)):
         with watch.writing(place):
-            writers.append(share.sink.direct_writer(transaction))
+            writers.append(direct_writer(share.sink, transaction))
     with _written(shares, writers, batches, watch, bisector) as given:
         found = [watch.preparing(place, writer.commit) for place, writer in enumerate(writers)]
         return _checked(shares, transactions, found, given, bisector)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Final, NamedTuple
 
-from connectors.registry import build_sink
+from connectors.registry import build_committer, build_sink
 from connectors.spec import Spec
 from eos.errors import IdentityError, SpecError
 from spark_jobs.observe.head_reader import read_history
@@ -75,7 +75,7 @@ def in_doubt(spec: Spec) -> Iterator[Held]:
         for entry in spec.outputs:
             if before is not None and entry.name not in before.head.sinks:
                 continue
-            committer = committers[entry.name] = build_sink(spec, entry).committer(spec.pipeline)
+            committer = committers[entry.name] = build_committer(build_sink(spec, entry), spec.pipeline)
             stack.callback(committer.close)
             life = before.head.incarnation if before is not None else NOBODY.incarnation
             # It then knows whose transactions it is asked about.

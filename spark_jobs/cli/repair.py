@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from connectors.registry import build_sink
+from connectors.registry import build_committer, build_sink
 from connectors.spec import Spec
 from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.logs import log_to_stderr
@@ -114,7 +114,7 @@ def _found(spec: Spec) -> tuple[Status | None, list[Loss]]:
         return None, []
     with ExitStack() as opened:
         committers = {
-            entry.name: opened.enter_context(closing(build_sink(spec, entry).committer(spec.pipeline)))
+            entry.name: opened.enter_context(closing(build_committer(build_sink(spec, entry), spec.pipeline)))
             for entry in spec.outputs
         }
         counts = {name: each.inspect(history.head.incarnation, ()).counted for name, each in committers.items()}

@@ -10,7 +10,7 @@ from typing import Final
 
 from connectors.api.contracts import Sink
 from connectors.api.fields import MaxBacklog
-from connectors.registry import open_head
+from connectors.registry import build_committer, open_head
 from connectors.spec import Spec
 from eos.errors import HeadError
 from spark_jobs.observe.report import Listener
@@ -54,8 +54,10 @@ def open_driver(
     with ExitStack() as stack:
         head = open_head(spec)
         stack.callback(head.close)
-        committers = {sink.name: sink.committer(spec.pipeline) for sink in sinks}
-        gates = {sink.name: sink.committer(spec.pipeline) for sink in sinks if _needs_gate(sink, committers, limits)}
+        committers = {sink.name: build_committer(sink, spec.pipeline) for sink in sinks}
+        gates = {
+            sink.name: build_committer(sink, spec.pipeline) for sink in sinks if _needs_gate(sink, committers, limits)
+        }
         for committer in (*committers.values(), *gates.values()):
             stack.callback(committer.close)
         driver = Driver(

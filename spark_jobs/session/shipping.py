@@ -12,8 +12,11 @@ import importlib.util
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Final
 
 from pyspark.sql import SparkSession
@@ -30,15 +33,27 @@ _PROJECT: Final = ("eos", "wal", "twophase", "connectors", "spark_jobs")
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # of a zip file's clock
 
 
-_sent: Final[set[str]] = set()  # applications of Spark's, in a process one after the other
+_sent: Final[set[tuple[str, str]]] = set()  # applications of Spark's, one after the other, and names of archives
 
 
-def ship(session: SparkSession) -> None:
-    """Send the project to the workers of a session that somebody else has started. Does so once for each."""
+def ship(session: SparkSession, spec: Spec | None = None) -> None:
+    """Send the project, and the plugins that the spec names, to the workers of a session of somebody else.
+
+    Called for each run of a query. Sends each archive once to an application. Raises SpecError for a plugin that
+    cannot be sent.
+    """
     context = session.sparkContext
-    if not is_local(str(context.master)) and context.applicationId not in _sent:
-        context.addPyFile(str(pack()))
-        _sent.add(context.applicationId)
+    if is_local(str(context.master)):
+        return
+    of_plugins = {} if spec is None else dict(plugin_files(spec))
+    named = "".join(f"{name}={file}\n" for name, file in sorted(of_plugins.items()))
+    archives = {ARCHIVE: write_archive}
+    if of_plugins:
+        archives[f"eos-plugins-{sha256(named.encode()).hexdigest()[:12]}.zip"] = partial(_write_zip, files=of_plugins)
+    for name, write in archives.items():
+        if (context.applicationId, name) not in _sent:
+            context.addPyFile(str(write(_temporary_folder() / name)))
+            _sent.add((context.applicationId, name))
 
 
 def pack(spec: Spec | None = None) -> Path:
@@ -48,12 +63,17 @@ def pack(spec: Spec | None = None) -> Path:
     driver that plans a streaming source, with the workers' Python, and gives it wrong paths to what was sent with
     `addPyFile`.
     """
+    return write_archive(_temporary_folder() / ARCHIVE, spec)
+
+
+def _temporary_folder() -> Path:
+    """Return a new folder, which is deleted when this process ends."""
     folder = Path(tempfile.mkdtemp(prefix="eos-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return write_archive(folder / ARCHIVE, spec)
+    return folder
 
 
-def write_archive(path: Path, spec: Spec | None) -> Path:
+def write_archive(path: Path, spec: Spec | None = None) -> Path:
     """Write the modules into a zip file that Python can import from; returns its path.
 
     The packages of the plugins that the spec names are in it, but not the libraries that they need. With the entry
@@ -66,12 +86,17 @@ def write_archive(path: Path, spec: Spec | None) -> Path:
     files = {} if spec is None else dict(plugin_files(spec))
     if spec is not None and spec.has_python_steps:
         modules = {name: root for root, name in beside(spec.folder)} | modules
+    for root in modules.values():
+        for file in files_below(root):
+            files.setdefault(file.relative_to(root.parent).as_posix(), file)
+    return _write_zip(path, files, dict(plugins.metadata()))
+
+
+def _write_zip(path: Path, files: Mapping[str, Path], texts: Mapping[str, str] = MappingProxyType({})) -> Path:
+    """Write a zip file with these files and texts, by their paths in it. It is the same for the same content."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in plugins.metadata():
+        for name, text in texts.items():
             archive.writestr(zipfile.ZipInfo(name, _EPOCH), text, zipfile.ZIP_DEFLATED)
-        for root in modules.values():
-            for file in files_below(root):
-                files.setdefault(file.relative_to(root.parent).as_posix(), file)
         for folder in sorted({f"{each}/" for name in files for each in PurePosixPath(name).parents[:-1]}):
             archive.writestr(zipfile.ZipInfo(folder, _EPOCH), b"")  # zipimport knows a namespace by its folder
         for name, file in files.items():

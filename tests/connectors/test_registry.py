@@ -36,8 +36,8 @@ def _fail(*_: object) -> NoReturn:
 
 
 _WRONG: dict[str, tuple[Callable[..., Any], str]] = {
-    "none": (lambda *_: None, "returned a NoneType, not a"),
-    "class": (lambda *_: object(), "returned a object, not a"),
+    "none": (lambda *_: None, "returned a NoneType, not a S\\w+: it lacks "),
+    "class": (lambda *_: object(), "returned a object, not a S\\w+: it lacks "),
     "exit": (_exit, "raised SystemExit: 0"),
     "error": (_fail, "raised ModuleNotFoundError: No module named 'client'"),
 }

@@ -14,6 +14,22 @@ _BROKEN: Final = f"{_TESTS}test_one_that_cannot_be_used_is_one_error_and_breaks_
 
 MUTANTS: Final = (
     Mutant(
+        name="a method that a writer inherits from the contract counts as its own",
+        rule=_RULE,
+        path="connectors/members.py",
+        before="found is _ABSENT or (found is declared and declared is not None)",
+        after="found is _ABSENT",
+        caught_by=("tests/connectors/test_members.py::test_a_member_that_is_inherited_from_the_contract_is_missing",),
+    ),
+    Mutant(
+        name="a method that a writer lacks is found missing when it is called",
+        rule=_RULE,
+        path="connectors/members.py",
+        before="found is _ABSENT or (found is declared and declared is not None)",
+        after="found is declared and declared is not None",
+        caught_by=("tests/connectors/test_members.py::test_a_member_of_an_older_version_is_missing",),
+    ),
+    Mutant(
         name="a store's None is a slot without a token",
         rule="R2",
         path="connectors/stores/answers.py",

@@ -8,12 +8,14 @@ import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
 from connectors.api import plugins
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
+from spark_jobs.session import shipping
 from spark_jobs.session.shipping import write_archive
 from tests.connectors.api.distributions import SHELF, install
 
@@ -135,6 +137,39 @@ def test_a_plugin_in_an_archive_is_refused_before_spark_starts(
     )
     assert "plugin.zip/shelf_zipped/__init__.py is not a file" in refused.value.message
     assert "install eos-shelf from a wheel" in refused.value.remedy
+
+
+class _Context:
+    """The part of a SparkContext that takes modules for a cluster's workers."""
+
+    master = "spark://spark.example:7077"
+    applicationId = "app-1"  # noqa: N815 as Spark has it
+
+    def __init__(self) -> None:
+        self.sparkContext = self  # a session has it
+        self.sent: list[Path] = []
+
+    def addPyFile(self, path: str) -> None:  # noqa: N802 as Spark has it
+        self.sent.append(Path(path))
+
+
+def test_a_job_of_a_user_sends_each_archive_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.install("shelf_shipped.entry", "shelf_shipped.store", "shelf_shipped")
+    monkeypatch.setattr(shipping, "_sent", set())
+    session: Any = _Context()
+    shipping.ship(session)  # a format, which is registered before a spec is known
+    for _ in range(2):
+        shipping.ship(session, world.spec())
+    modules, of_plugins = session.sent
+    assert modules.name == shipping.ARCHIVE
+    world.import_from(of_plugins, "shelf_shipped.entry", "shelf_shipped.store")
+    session.applicationId = "app-2"
+    shipping.ship(session, world.spec())
+    assert [path.name for path in session.sent[2:]] == [modules.name, of_plugins.name]
+    session.master = "local[2]"
+    session.applicationId = "app-3"
+    shipping.ship(session, world.spec())
+    assert len(session.sent) == 4
 
 
 def test_a_plugin_with_a_compiled_module_is_refused(world: World) -> None:
