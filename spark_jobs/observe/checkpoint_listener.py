@@ -40,7 +40,7 @@ _AGAIN_S: Final = 5.0
 class CompletedCheckpoint:
     """A checkpoint whose rows every sink shows.
 
-    Created by: `run`, for its listener. `decided_at`, `rows` and `ranges` lack a value only for a checkpoint that
+    Created by: `run`. Read by: its listener. `decided_at`, `rows` and `ranges` lack a value only for a checkpoint that
     head no longer retains: the listener was further behind than `checkpoint.retained` when the process
     was killed.
     """
@@ -60,10 +60,15 @@ class CompletedCheckpoint:
 
 
 class CheckpointListener(Protocol):
-    """A listener of the user. Its class needs no base: a method of this name is enough.
+    """A listener for checkpoints that every sink shows.
 
-    Called by: a thread of each pipeline of `run`, one checkpoint at a time, in their order. A slow listener delays its
-    own calls and no checkpoint.
+    Implemented by: your program, which passes it to `run`. Its class needs no base. Called by: a thread of each
+    pipeline of `run`.
+
+    Call order: one checkpoint at a time, in their order. Blocking: a slow call delays later calls, and no checkpoint.
+    Raises: anything; the error is logged, and the call is repeated.
+
+    Rule: each checkpoint is handled at least once, also after a kill.
     """
 
     def on_checkpoint_completed(self, checkpoint: CompletedCheckpoint) -> None:
