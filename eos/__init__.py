@@ -34,15 +34,18 @@ if TYPE_CHECKING:
     from spark_jobs.adapters.exactly_once import ExactlyOnce
     from spark_jobs.adapters.formats import register_formats
     from spark_jobs.cli.program import run
+    from spark_jobs.observe.checkpoint_listener import CheckpointListener, CompletedCheckpoint
     from twophase.ids import Scope, TransactionId
     from twophase.participants import Committer, Prepared
     from twophase.values import CommitOutcome, Committable, OffsetRange, SinkState, StartingPoint
 
 __all__ = [
     "BadRowError",
+    "CheckpointListener",
     "CommitOutcome",
     "Committable",
     "Committer",
+    "CompletedCheckpoint",
     "Decoded",
     "DirectWriter",
     "EosError",
@@ -87,6 +90,7 @@ _NAMES: Final = {
     "spark_jobs.adapters.exactly_once": ("ExactlyOnce",),
     "spark_jobs.adapters.formats": ("register_formats",),
     "spark_jobs.cli.program": ("run",),
+    "spark_jobs.observe.checkpoint_listener": ("CheckpointListener", "CompletedCheckpoint"),
     "twophase.ids": ("Scope", "TransactionId"),
     "twophase.participants": ("Committer", "Prepared"),
     "twophase.values": ("CommitOutcome", "Committable", "OffsetRange", "SinkState", "StartingPoint"),

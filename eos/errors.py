@@ -8,6 +8,7 @@ EosError
 │   │   ├── UnknownTopicError         a topic does not exist
 │   │   ├── SourceAccessError         the service refuses the credentials, or rights are missing
 │   │   └── BadRecordError            a record does not decode (`on_bad_record: fail`)
+│   ├── ExpectationError              rows of a checkpoint fail a rule of a step (`expect`)
 │   ├── SinkError                     a sink cannot take the rows
 │   │   ├── TargetError               the table is missing, or does not fit the rows
 │   │   ├── BadRowError               the sink refused a row because of its values (type, constraint, length)
@@ -51,6 +52,7 @@ __all__ = [
     "BadRowError",
     "ConnectorError",
     "EosError",
+    "ExpectationError",
     "FencedError",
     "HeadAccessError",
     "HeadError",
@@ -182,6 +184,15 @@ class BadRecordError(SourceError):
     """A record does not decode. The message names topic, partition, offset and the reason."""
 
     code = "EOS-BAD-RECORD"
+    retriable = False
+
+
+class ExpectationError(ConnectorError):
+    """Rows of a checkpoint fail a rule of a step. The message names the step, the rule and the number of rows.
+
+    Raised before the checkpoint is decided: a rule with `action: fail`, or more rows than `max_failed` allows.
+    """
+
     retriable = False
 
 

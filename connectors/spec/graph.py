@@ -11,6 +11,7 @@ from connectors.api.document import Document, Items, Section
 from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME
+from connectors.spec.expectations import DEAD_LETTER
 from connectors.spec.spec import Spec
 from connectors.spec.sql_syntax import Columns
 
@@ -185,6 +186,11 @@ def _check_dead_letter(document: Document, spec: Spec) -> None:
             key = entry.target_key
             found = f"the source '{source.name}' reads this {key}: a dead letter would come back as a record"
             document.report(("dead_letter", key), found, (f"a {key} that no source reads",))
+    for index, step in enumerate(spec.transforms):
+        for number, rule in enumerate(step.expect):
+            if rule.action == DEAD_LETTER and spec.dead_letter is None:
+                where: Path = ("transforms", index, "expect", number, "action")
+                document.report(where, "the spec lacks a `dead_letter` to write to", ("warn", "skip", "fail"))
     if spec.dead_letter is not None and not spec.sources:
         found = "there are no sources whose records could be put aside"
         document.report(("dead_letter",), found, ("with sources, or not at all",))

@@ -15,6 +15,7 @@ from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, ins
 from connectors.api.secret import Secrets, UnresolvedError
 from connectors.spec import yaml_reader
 from connectors.spec.composing import compose, secrets_in
+from connectors.spec.notifications import secrets_of
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -135,6 +136,7 @@ class _Builder:
                 section.texts[key] = value if isinstance(value, str) else entry.text
                 if path and (path[-1] in _SETTINGS or path[0] in _ENTRIES) and is_secret_name(key):
                     self.secrets.add(section.texts[key])
+                self.secrets |= secrets_of(path, key, section.texts[key])
         return section
 
     def _items(self, node: yaml_reader.Sequence, path: Path) -> Items:

@@ -17,6 +17,7 @@ from connectors.api.login import extras_of
 from connectors.api.masking import mask
 from connectors.api.model import Strict
 from connectors.spec.flow import behind, trunk_of
+from connectors.spec.notifications import Notifications
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
@@ -69,6 +70,8 @@ class Spec(Strict):
     """A sink for records that do not decode, written in the same checkpoint as what stood beside them."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
+    notifications: Notifications = Field(default_factory=list)
+    """Endpoints that get failures, dead letters, lag and schema changes."""
     spark: SparkSettings = SparkSettings()
     """The session that the pipeline runs in."""
 
@@ -175,7 +178,14 @@ class Spec(Strict):
 
     @property
     def _wanted(self) -> list[str]:
-        return [sink.from_ for sink in self.sinks if sink.from_ is not None]
+        """The steps whose rows leave the flow: to a sink, or as dead letters."""
+        rejecting = [step.name for step in self.transforms if step.rejects_rows]
+        return [*(sink.from_ for sink in self.sinks if sink.from_ is not None), *rejecting]
+
+    @property
+    def expecting(self) -> list[TransformStep]:
+        """The steps with rules, in order."""
+        return [step for step in self.transforms if step.expect]
 
     @property
     def secrets(self) -> frozenset[str]:

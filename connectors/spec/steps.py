@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from connectors.api.fields import Duration, NonEmpty, StepName, matching
 from connectors.api.mistakes import nearest
 from connectors.api.model import Strict, refuse, shown, wrong
+from connectors.spec.expectations import DEAD_LETTER, Expectations
 from connectors.spec.flow import code_in, command_in, computes_a_name
 
 _COMPLETE: Final = (
@@ -75,6 +76,13 @@ class Step(Strict):
     """How late records of a time column may come: when a stateful step may forget."""
     output_mode: Annotated[Literal["append", "update"], refuse({"complete": _COMPLETE})] = "append"
     """Whether a stateful step gives a result once, when it is final, or at every change."""
+    expect: Expectations = Field(default_factory=list)
+    """Rules for the rows of the step, each with an action for the rows that fail it."""
+
+    @property
+    def rejects_rows(self) -> bool:
+        """Whether rows of the step may become dead letters instead of rows of the next steps."""
+        return any(rule.action == DEAD_LETTER for rule in self.expect)
 
 
 class SqlStep(Step):

@@ -21,6 +21,7 @@ from spark_jobs.cli.init import init, schema
 from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
+from spark_jobs.cli.pausing import pause, resume
 from spark_jobs.cli.preview_command import preview
 from spark_jobs.cli.repair import repair
 from spark_jobs.cli.requests import checkpoint, stop
@@ -55,7 +56,7 @@ def _add(group: str, *commands: Callable[..., None]) -> None:
 
 
 _add(FIRST_STEPS, demo, init, schema, connectors, validate, doctor, preview, explain)
-_add(RUN, run, submit, status, ui, checkpoint, stop)
+_add(RUN, run, submit, status, ui, checkpoint, pause, resume, stop)
 app.add_typer(savepoint, name="savepoint", rich_help_panel=MOVE)
 _add(MOVE, rescale)
 app.add_typer(dead_letters, name="dead-letters", rich_help_panel=MOVE)

@@ -25,8 +25,10 @@ from spark_jobs.batch.chaining import may_chain
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import count, position
 from spark_jobs.cli.ui import held_by_sinks, shown_entry
+from spark_jobs.observe.checkpoint_listener import CheckpointListener, listened
 from spark_jobs.observe.console import ConsoleListener, shown
 from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.notifications.notifier import notified
 from spark_jobs.observe.report import Listeners, LogListener
 from spark_jobs.observe.run_lock import check_not_running
 from spark_jobs.observe.traces import traced
@@ -55,15 +57,21 @@ class _Run:
     spec: Spec
     progress: ConsoleListener
     control: StopControl
+    listener: CheckpointListener | None = None
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
         """Block until it ends; in a thread of its own."""
         spec = self.spec
-        with recorded(spec, self.run_id, self.control.ending) as recorder, traced(spec, self.run_id) as traces:
+        with (
+            recorded(spec, self.run_id, self.control.ending) as recorder,
+            traced(spec, self.run_id) as traces,
+            notified(spec) as notices,
+            listened(spec, self.listener) as listeners,
+        ):
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
             own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
-            listener = Listeners([*own, *beside.listeners, *traces])
+            listener = Listeners([*own, *beside.listeners, *traces, *notices, *listeners])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity
             beside.live.spark_ui = spark.sparkContext.uiWebUrl
@@ -80,12 +88,13 @@ def run_pipelines(
     page: PageOptions | None = None,
     savepoint: Allowed | None = None,
     stop: threading.Event | None = None,
+    listener: CheckpointListener | None = None,
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
 
     `take_over`: start although another process on this machine runs one of them. `page`: served meanwhile.
     `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed. `stop`: once it is set,
-    every pipeline stops as it does after one signal.
+    every pipeline stops as it does after one signal. `listener`: gets their checkpoints.
     """
     check_together(specs)
     controls = [StopControl() for _ in specs]
@@ -97,7 +106,7 @@ def run_pipelines(
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
-        _Run(spec, ConsoleListener(spec.pipeline, console, partial(_stop_all, controls)), control)
+        _Run(spec, ConsoleListener(spec.pipeline, console, partial(_stop_all, controls)), control, listener)
         for spec, control in zip(specs, controls, strict=True)
     ]
     with _page(runs, page) as beside, shown([each.progress for each in runs], console), _stopped_by(stop, controls):

@@ -155,6 +155,7 @@ def facts(of: Overview) -> dict[str, Any]:
     head = of.head
     return {
         "has_run": head is not None,
+        "paused": asdict(of.paused) if of.paused is not None else None,
         "running": asdict(of.presence) if of.presence is not None else None,
         "epoch": head.epoch if head else None,
         "incarnation": head.incarnation if head else None,
@@ -165,6 +166,7 @@ def facts(of: Overview) -> dict[str, Any]:
         "withheld": withheld_facts(of.withheld),
         "totals": asdict(of.totals),
         "summary": asdict(of.summary),
+        "expectations": [asdict(each) for each in of.rules],
         "checkpoints": [checkpoint_facts(each, of.record(each)) for each in of.checkpoints],
         "incidents": [event_facts(each) for each in of.incidents],
         "aborted": [asdict(each) for each in of.aborted],
@@ -210,6 +212,7 @@ def detail_facts(of: Detail) -> dict[str, Any]:
         "acknowledgements": [asdict(each) for each in of.acknowledgements],
         "aborted": [asdict(each) for each in of.aborted],
         "split_lag": split_lag_facts(of.lag),
+        "expectations": [asdict(each) for each in of.rules],
     }
 
 

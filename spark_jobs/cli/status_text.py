@@ -10,7 +10,7 @@ from rich.table import Table
 
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, position, seconds, short, size
-from spark_jobs.observe.history.model import Checkpoint, Detail, Event, Run, SplitLag
+from spark_jobs.observe.history.model import Checkpoint, Detail, Event, RuleCount, Run, SplitLag
 from spark_jobs.observe.history.summary import Distribution, Summary, missing
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.lag import describe as describe_lag
@@ -25,6 +25,9 @@ _INCIDENTS = 6  # that are shown
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
     """A pipeline."""
     yield out.text(f"{pipeline}: {_state(of, now)}", "bold")
+    if of.paused is not None:
+        words = f"paused since {moment(of.paused.at)} by {of.paused.by}: it takes no checkpoint until `eos resume`"
+        yield out.text(words, "yellow")
     if of.unread:
         yield out.text(f"warning: {of.unread}", "yellow")
     head = of.head
@@ -51,6 +54,9 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
         )
     if totals.skipped:
         yield out.text(_skipped(totals.skipped, of.summary), "yellow")
+    if of.rules:
+        yield ""
+        yield _rules(of.rules)
     yield ""
     yield _checkpoints(of, now)
     for _, first, last in missing(of.checkpoints):
@@ -96,6 +102,9 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
             for s in found.sinks
         ],
     )
+    if of.rules:
+        yield ""
+        yield _rules(of.rules)
     if of.acknowledgements:
         yield ""
         yield _table(
@@ -164,6 +173,22 @@ def _skipped(since_begun: int, of: Summary) -> str:
     newest = f"{count(of.skipped)} in the newest {counted(of.checkpoints, 'checkpoint')}"
     share = f" ({of.skipped_share:.2%} of their records)" if of.skipped_share is not None else ""
     return f"left out by on_bad_record: skip: {counted(since_begun, 'record')}, {newest}{share}"
+
+
+def _rules(of: Sequence[RuleCount]) -> Table:
+    return _table(
+        ("expectation", "action", "rows", "failed", "share"),
+        [
+            (
+                f"{each.step}.{each.rule}",
+                each.action,
+                count(each.rows),
+                count(each.failed),
+                f"{each.failed / each.rows:.2%}" if each.rows else "",
+            )
+            for each in of
+        ],
+    )
 
 
 def _checkpoints(of: Overview, now: float) -> Table:

@@ -75,7 +75,10 @@ def _facts(spec: Spec) -> dict[str, object]:
         "interval_s": spec.checkpoint.interval_s,
         "mode": spec.checkpoint.mode,
         "sources": [{"name": s.name, "connector": s.connector, "reads": _source(s)} for s in spec.sources],
-        "steps": [{"name": step.name, "does": _step(step)} for step in spec.transforms],
+        "steps": [
+            {"name": step.name, "does": _step(step), "expect": [rule.model_dump() for rule in step.expect]}
+            for step in spec.transforms
+        ],
         "trunk": spec.trunk,
         "sinks": [
             {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
@@ -92,8 +95,12 @@ def _tree(spec: Spec) -> Tree:
     tree = Tree(out.text(words, "bold"))
     flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
     flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
+    rules = {step.name: step.expect for step in spec.transforms}
     for name, text in flow:
-        tree.add(out.text(text))
+        node = tree.add(out.text(text))
+        for rule in rules.get(name, ()):
+            most = f", at most {rule.max_failed}" if rule.max_failed is not None else ""
+            node.add(out.text(f"expects {rule.name}: {' '.join(rule.condition.split())}, else {rule.action}{most}"))
         if spec.branches and name == spec.trunk:
             tree.add(out.text("here the flow divides: what follows is done to each checkpoint by itself", "italic"))
     for sink in spec.sinks:

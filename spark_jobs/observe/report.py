@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from spark_jobs.observe.activity import StateSize
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, of_absence
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import DriverEvent, SinkAway, SinkJoined
@@ -36,6 +36,7 @@ class CheckpointReport:
     acknowledgements: tuple[Acknowledgement, ...] = ()  # durations of its tasks
     skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it skipped
     lag_age_s: float | None = None  # age of the newest measured lag, known or not; None: it was never measured
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
     @property
     def lag(self) -> int | None:
@@ -177,6 +178,13 @@ class LogListener(Listener):
         seconds = report.durations_s
         self._logged_at_s = time.monotonic()
         self._logged_lag = "?" if report.lag is None else str(report.lag)
+        for rule in report.rules:
+            if rule.failed:
+                _log.warning(
+                    "pipeline=%s checkpoint=%d expectation step=%s rule=%s action=%s failed=%d rows=%d",
+                    *(self.pipeline, record.checkpoint_id),
+                    *(rule.step, rule.rule, rule.action, rule.failed, rule.rows),
+                )
         _log.info(
             "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%s rows=%d %swriters=%d duration_s=%.3f "
             "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s lag_age_s=%s offsets=%s",
@@ -188,7 +196,7 @@ class LogListener(Listener):
             "replayed=true " if report.replayed else "",
             "?" if report.records is None else report.records,
             record.rows,
-            f"skipped={sum(report.skipped.values())} " if report.skipped else "",
+            _left_out(report),
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),
@@ -199,6 +207,11 @@ class LogListener(Listener):
             "?" if report.lag_age_s is None else f"{report.lag_age_s:.1f}",
             _offsets([each for ranges in record.ranges.values() for each in ranges]),
         )
+
+
+def _left_out(report: CheckpointReport) -> str:
+    skipped, failed = sum(report.skipped.values()), sum(each.failed for each in report.rules)
+    return (f"skipped={skipped} " if skipped else "") + (f"failed_expectations={failed} " if failed else "")
 
 
 def _offsets(ranges: Sequence[OffsetRange]) -> str:

@@ -31,6 +31,8 @@ _FILES: Final = (
     "spark.stderr.log*",
     "log4j2.properties",
     "admission.json",
+    "columns.json",
+    "listener.json",
     "withheld.json",
     "lag.json",
     "history.sqlite*",

@@ -54,6 +54,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources])
+    rules = read(history.rules) or ()
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
@@ -88,6 +89,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         state_size=schemas.StateSize.model_validate(live.state_size) if live and live.state_size else None,
         spark_ui=live.spark_ui if live is not None and presence is not None else None,
         run_page=presence.page if live is None and presence is not None else None,
+        expectations=[schemas.Expectation.model_validate(each) for each in rules],
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,
@@ -145,6 +147,7 @@ def detail(found: KeptDetail) -> schemas.Detail:
         acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
         aborted=[schemas.AbortedAttempt.model_validate(each) for each in found.aborted],
         lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
+        expectations=[schemas.Expectation.model_validate(each) for each in found.rules],
     )
 
 

@@ -64,8 +64,12 @@ class Metrics:
         self.written = counter("written_bytes", "Bytes of completed checkpoints.", "sink")
         self.dead_letters = counter("dead_letters", "Records and rows that were put aside.")
         self.skipped = counter("skipped_records", "Bad records that were left out of checkpoints.", "source")
+        rule = ("step", "rule", "action")
+        self.checked = counter("expectation_rows", "Rows that a rule of a step has seen.", *rule)
+        self.broken = counter("expectation_failed_rows", "Rows that do not meet a rule of a step.", *rule)
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
+        self.paused = gauge("paused", "1 while the pipeline is paused: it runs, and takes no checkpoint.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
         self._levels = _LevelCollector(per_split)
         registry.register(self._levels)
@@ -109,13 +113,20 @@ class PipelineMetrics(Listener):
         for source in spec.sources:
             metrics.records.labels(self.pipeline, spec.mask(source.name))
             metrics.skipped.labels(self.pipeline, spec.mask(source.name))
+        for step in spec.expecting:
+            for rule in step.expect:
+                labels = self.pipeline, spec.mask(step.name), spec.mask(rule.name), rule.action
+                metrics.checked.labels(*labels)
+                metrics.broken.labels(*labels)
         for entry in spec.outputs:
             metrics.rows.labels(self.pipeline, spec.mask(entry.name))
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
         metrics.up.labels(self.pipeline).set(0)
+        metrics.paused.labels(self.pipeline).set(0)
 
     def on_state(self, text: str) -> None:
-        self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
+        self._all.up.labels(self.pipeline).set(text in {"running", "paused"} or text.startswith("waiting"))
+        self._all.paused.labels(self.pipeline).set(text == "paused")
 
     def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.withheld_splits = tuple(splits)
@@ -168,6 +179,10 @@ class PipelineMetrics(Listener):
         if not report.replayed:
             for source, count in report.skipped.items():
                 self._all.skipped.labels(self.pipeline, self._mask(source)).inc(count)
+            for rule in report.rules:
+                labels = self.pipeline, self._mask(rule.step), self._mask(rule.rule), rule.action
+                self._all.checked.labels(*labels).inc(rule.rows)
+                self._all.broken.labels(*labels).inc(rule.failed)
         with self._lock:
             self._observe(self._finishing.measured(report))
 

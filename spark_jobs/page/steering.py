@@ -52,6 +52,18 @@ def restart(chosen: Chosen, request: Request, response: Response) -> schemas.Req
     return _ask(chosen, request, response, "restart", {})
 
 
+@router.post(f"{OF_ONE}/pause", status_code=202, responses=_NOBODY)
+def pause(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Pause it, as `eos pause` does: it finishes its checkpoint and takes no other one, also after a restart."""
+    return _ask(chosen, request, response, "pause", {})
+
+
+@router.post(f"{OF_ONE}/resume", status_code=202, responses=_NOBODY)
+def resume(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Let a paused pipeline take checkpoints."""
+    return _ask(chosen, request, response, "resume", {})
+
+
 @router.get(f"{OF_ONE}/requests/{{request_id}}")
 def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> schemas.RequestState:
     """What became of a request."""

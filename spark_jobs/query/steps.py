@@ -19,13 +19,20 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
 from eos.errors import ConnectorError, SpecError
+from spark_jobs.query.expectations import failing, passing, with_rules
 from spark_jobs.query.one_query import NoQueryError, check_query
 
 
 def apply_steps(
-    spark: SparkSession, spec: Spec, steps: Iterable[TransformStep], frames: Mapping[str, DataFrame]
+    spark: SparkSession,
+    spec: Spec,
+    steps: Iterable[TransformStep],
+    frames: Mapping[str, DataFrame],
+    rejected: dict[str, DataFrame] | None = None,
 ) -> dict[str, DataFrame]:
     """`frames`, and those that the steps make of them; each becomes a view of its name in this session.
+
+    `rejected`: gets the rows of each step that its rules reject; None: these rows stay in the step's frame.
 
     Raises SpecError for a step that Spark does not accept, that is more than a query, or that is not there.
     """
@@ -35,6 +42,10 @@ def apply_steps(
     for step in steps:
         try:
             frame = _step(spark, spec, step, known)
+            if step.expect:
+                frame = with_rules(spark, step, frame, f"transforms[{spec.transforms.index(step)}] ({step.name})")
+            if step.rejects_rows and rejected is not None:
+                rejected[step.name], frame = failing(step, frame), passing(step, frame)
             if step.watermark is not None:
                 frame = frame.withWatermark(step.watermark.column, f"{step.watermark.delay_s} seconds")
         except (AnalysisException, ParseException) as error:

@@ -11,7 +11,7 @@ from typing import Protocol
 from connectors.api.contracts import Source
 from eos.errors import IdentityError
 from spark_jobs.batch.dead_letters import Ranges
-from spark_jobs.observe.history.model import Acknowledgement
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
@@ -42,6 +42,10 @@ class NumberedBatch(Batch, Protocol):
     @property
     def skipped(self) -> Mapping[str, int]:
         """How many records each source has left out of it, once its tasks have run."""
+
+    @property
+    def rules(self) -> tuple[RuleCount, ...]:
+        """The counts of the steps' rules, once its tasks have run."""
 
     ranges: Ranges
     """What the batch reads of each source of ours. Set before `run_writers`; empty where the sources are Spark's."""
@@ -91,6 +95,7 @@ class Checkpoints:
             lag_age_s=lag.age_s(now),
             acknowledgements=batch.acknowledgements,
             skipped=batch.skipped,
+            rules=() if replayed else batch.rules,
         )
         self.listener.on_checkpoint(report)
         return report

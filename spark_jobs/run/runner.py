@@ -18,6 +18,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe import sink_columns
 from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Ending, Event, failure
@@ -32,6 +33,7 @@ from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
+from spark_jobs.run.pausing import Pausing
 from spark_jobs.run.pipeline import Pipeline, build
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
@@ -59,6 +61,7 @@ class RunResources:
     admission: Admission
     checkpoint_requests: CheckpointRequests
     restarts: RestartRequests
+    pausing: Pausing
     withheld: Withheld
     lag: LagMonitor
     until_readable: UntilReadable | None  # of a run until caught up
@@ -122,6 +125,7 @@ class Runner:
             admission_of(self.spec.checkpoint, behind=behind),
             requests.checkpoint_requests,
             requests.restarts,
+            requests.pausing,
             withheld,
             self._lag_monitor(),
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
@@ -204,11 +208,12 @@ class Runner:
             driver = recovered.driver
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
+            self._report_columns(pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
-            self.listener.on_state("running")
+            self.listener.on_state("paused" if self.control.is_paused() else "running")
             lasting.restarts.done(driver.owned)
             epoch = QueryRun(
                 spec,
@@ -228,13 +233,22 @@ class Runner:
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
             lasting.lag.follow(lambda: driver.owned)
             self._query_run = epoch
+            lasting.pausing.follow(lambda: driver.owned, pacing)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
                 self._query_run = None
                 lasting.checkpoint_requests.follow(None)
+                lasting.pausing.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
+
+    def _report_columns(self, pipeline: Pipeline) -> None:
+        """Report sinks that get other columns than at the last start."""
+        columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
+        for event in sink_columns.changes(self.spec.checkpoint.location, columns, time.time()):
+            _log.warning("%s", event.message)
+            self.listener.on_event(event)
 
     def _build(self, lasting: RunResources, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""

@@ -8,6 +8,46 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a checkpoint counts as handled before the listener has returned",
+        rule="docs/how-to/notifications.md, A listener in Python",
+        path="spark_jobs/observe/checkpoint_listener.py",
+        before="""                self._listener.on_checkpoint_completed(found)
+                cursor = _Cursor(found.incarnation, found.checkpoint_id)
+                _write(self._path, cursor)
+""",
+        after="""                cursor = _Cursor(found.incarnation, found.checkpoint_id)
+                _write(self._path, cursor)
+                self._listener.on_checkpoint_completed(found)
+""",
+        caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
+    ),
+    Mutant(
+        name="the first checkpoint of a pipeline is taken for an old one",
+        rule="docs/how-to/notifications.md, A listener in Python",
+        path="spark_jobs/observe/checkpoint_listener.py",
+        before="            _write(self._path, self._cursor)\n        run =",
+        after="        run =",
+        caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
+    ),
+    Mutant(
+        name="a notification follows a name to a metadata service",
+        rule="docs/how-to/notifications.md",
+        path="spark_jobs/observe/notifications/webhook.py",
+        before="        check_address(str(address[0]))\n",
+        after="",
+        caught_by=("tests/spark_jobs/observe/test_notifications.py::test_no_request_to_a_metadata_service",),
+    ),
+    Mutant(
+        name="notifications wait without a bound",
+        rule="docs/how-to/notifications.md",
+        path="spark_jobs/observe/notifications/sender.py",
+        before="            if len(self._waiting) > MOST:\n",
+        after="            if len(self._waiting) > 10 * MOST:\n",
+        caught_by=(
+            "tests/spark_jobs/observe/test_notifications.py::test_the_queue_is_bounded_and_says_how_many_are_lost",
+        ),
+    ),
+    Mutant(
         name="an error that no restart cures is tried again",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/runner.py",
@@ -175,7 +215,7 @@ MUTANTS: Final = (
         name="a stop does not wait for the checkpoint under way",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
-        before="""        self._idle.clear()
+        before="""        self._begin()
         try:
             if self.is_stopping""",
         after="""        try:

@@ -115,9 +115,8 @@ def test_every_part_of_a_spec_in_the_docs_fits_into_the_example(page: str, fragm
     path = tmp_path / "spec.yaml"
     path.write_text(spec + fragment)
     url = "postgresql+psycopg://u:p@h/d"
-    load_spec(
-        path, {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d", "SINK_URL": url, "KEY": "k", "SECRET": "s"}
-    )
+    variables = {"KAFKA": "k:1", "WAREHOUSE": "mysql+pymysql://u:p@h/d", "SINK_URL": url, "KEY": "k", "SECRET": "s"}
+    load_spec(path, {**variables, "SLACK_WEBHOOK": "https://h/x", "MAIL_TOKEN": "t"})
 
 
 def test_the_positions_that_the_page_of_the_spec_names() -> None:

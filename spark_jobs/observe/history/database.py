@@ -47,11 +47,14 @@ CREATE TABLE total (since REAL, checkpoints INTEGER, records INTEGER, rows INTEG
 LATER_TABLES: Final = {
     "skipped": "(seq INTEGER, source TEXT, records INTEGER, PRIMARY KEY (seq, source)) WITHOUT ROWID",
     "lag": "(at REAL PRIMARY KEY, records INTEGER) WITHOUT ROWID",
+    "expectation": "(seq INTEGER, step TEXT, rule TEXT, action TEXT, rows INTEGER, failed INTEGER, "
+    "PRIMARY KEY (seq, step, rule)) WITHOUT ROWID",
 }
 """Tables that files of earlier versions lack, and that these versions do not read. A missing one is created.
 
 `skipped`: bad records that a source left out of a checkpoint; of `SINCE_BEGUN`, of all checkpoints since the history
-began. `lag`: measurements of the lag over all sources."""
+began. `lag`: measurements of the lag over all sources. `expectation`: rows of a checkpoint by each rule of a step; of
+`SINCE_BEGUN`, of all checkpoints."""
 
 SINCE_BEGUN: Final = -1
 

@@ -12,6 +12,7 @@ from spark_jobs.observe.history.model import (
     Ending,
     Event,
     Phases,
+    RuleCount,
     Run,
     SplitLag,
 )
@@ -47,6 +48,7 @@ class Measured:
     acknowledgements: tuple[Acknowledgement, ...]
     lag: tuple[SplitLag, ...] | None  # None: the sources do not say
     skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ EventKind = Literal[
     "mended",
     "away",
     "joined",
+    "schema",
 ]
 
 
@@ -122,6 +123,17 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleCount:
+    """Rows of one checkpoint that a rule of a step has seen."""
+
+    step: str
+    rule: str
+    action: str  # of the rule: warn, skip, dead-letter or fail
+    rows: int  # of the step, before any of them was left out
+    failed: int  # of these, the rows that do not meet the condition
+
+
+@dataclass(frozen=True, slots=True)
 class AbortedAttempt:
     """A try of a checkpoint that ended before its decision. Nothing of it is visible (at-least-once: perhaps)."""
 
@@ -207,6 +219,7 @@ class Detail:
     acknowledgements: tuple[Acknowledgement, ...]
     aborted: tuple[AbortedAttempt, ...]
     lag: tuple[SplitLag, ...]  # as it was sampled last before the decision
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,9 @@ class Recorder(Listener):
         tasks = report.acknowledgements or acknowledgements_of(record)
         seconds = phases(record.started_at, record.decided_at, committed_at, report.durations_s, tasks)
         at = scope.incarnation, scope.checkpoint_id
+        rules = tuple(replace(r, step=self._text(r.step), rule=self._text(r.rule)) for r in report.rules)
         skipped = {self._text(source): count for source, count in report.skipped.items()}
-        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped))
+        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped, rules))
 
     def on_lag(self, lag: Lag) -> None:
         now = time.time()

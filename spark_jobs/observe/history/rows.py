@@ -16,6 +16,7 @@ from spark_jobs.observe.history.model import (
     Event,
     KilledRun,
     Phases,
+    RuleCount,
     Run,
     SinkCommit,
     SplitLag,
@@ -115,7 +116,14 @@ def _fields(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, name) for name in value.__slots__)
 
 
-def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...]) -> Detail:
+def rule(row: Row) -> RuleCount:
+    """Of one checkpoint, or of all of them."""
+    return RuleCount(**{key: value for key, value in row.items() if key != "seq"})
+
+
+def detail(
+    found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...], rules: tuple[RuleCount, ...]
+) -> Detail:
     """`kept`: as `packed` wrote it; None: it is not kept any more."""
     ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
     return Detail(
@@ -124,4 +132,5 @@ def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...
         acknowledgements=tuple(Acknowledgement(*each) for each in acknowledgements or ()),
         aborted=tries,
         lag=tuple(SplitLag(*each) for each in lag or ()),
+        rules=rules,
     )

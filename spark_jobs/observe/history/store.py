@@ -23,6 +23,7 @@ from spark_jobs.observe.history.model import (
     Event,
     EventKind,
     KilledRun,
+    RuleCount,
     Run,
     Totals,
 )
@@ -70,7 +71,13 @@ class History:
                 checkpoint,
                 kept[0] if kept else None,
                 tuple(map(rows.aborted, aborted)),
+                _rules(ask, checkpoint.seq),
             )
+
+    def rules(self) -> tuple[RuleCount, ...]:
+        """Rows by rule of each step, over all checkpoints since the history began."""
+        with self._asked() as ask:
+            return _rules(ask, SINCE_BEGUN)
 
     def summary(self, newest: int = NEWEST) -> Summary:
         """Figures over the newest so many checkpoints."""
@@ -158,6 +165,11 @@ class _Ask(Protocol):
 
     def __call__(self, statement: str, /, *values: object) -> list[Row]:
         """`values`: of its question marks."""
+
+
+def _rules(ask: _Ask, seq: int) -> tuple[RuleCount, ...]:
+    found = ask("SELECT * FROM expectation WHERE seq = ? ORDER BY step, rule", seq)
+    return tuple(map(rows.rule, found))
 
 
 def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:

@@ -11,9 +11,16 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spark_jobs.observe.history import entries
-from spark_jobs.observe.history.database import LIFE_BITS, PHASE_COLUMNS, SINCE_BEGUN, connect_to_write, naming
+from spark_jobs.observe.history.database import (
+    LATER,
+    LIFE_BITS,
+    PHASE_COLUMNS,
+    SINCE_BEGUN,
+    connect_to_write,
+    naming,
+)
 from spark_jobs.observe.history.entries import Entry
-from spark_jobs.observe.history.model import AbortedAttempt, Event, Run
+from spark_jobs.observe.history.model import AbortedAttempt, Event, RuleCount, Run
 from spark_jobs.observe.history.rows import packed
 from twophase.positions import total
 
@@ -52,7 +59,8 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
-    run("DELETE FROM skipped WHERE seq >= 0 AND seq < ?", (first,))
+    for table in LATER:
+        run(f"DELETE FROM {table} WHERE seq >= 0 AND seq < ?", (first,))
     size = "LENGTH(ranges) + LENGTH(acknowledgements) + COALESCE(LENGTH(lag), 0)"
     sizes = f"SELECT seq, SUM({size}) OVER (ORDER BY seq DESC) AS size FROM detail"
     run(f"DELETE FROM detail WHERE seq IN (SELECT seq FROM ({sizes}) WHERE size > ?)", (_DETAIL_BYTES,))
@@ -187,6 +195,8 @@ class HistoryWriter:
         )
         for source, records in entry.skipped.items():
             self._leave_out(seq, source, records)
+        for rule in entry.rules:
+            self._check(seq, rule)
 
     def _leave_out(self, seq: int, source: str, records: int) -> None:
         """Of a checkpoint once, and of all of them."""
@@ -194,6 +204,14 @@ class HistoryWriter:
         if run("INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", (seq, source, records)).rowcount:
             more = "ON CONFLICT DO UPDATE SET records = records + excluded.records"
             run(f"INSERT INTO skipped VALUES (?, ?, ?) {more}", (SINCE_BEGUN, source, records))
+
+    def _check(self, seq: int, rule: RuleCount) -> None:
+        """Of a checkpoint once, and of all of them."""
+        run, values = self._connection.execute, astuple(rule)
+        if run("INSERT OR IGNORE INTO expectation VALUES (?, ?, ?, ?, ?, ?)", (seq, *values)).rowcount:
+            more = "action = excluded.action, rows = rows + excluded.rows, failed = failed + excluded.failed"
+            statement = f"INSERT INTO expectation VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET {more}"
+            run(statement, (SINCE_BEGUN, *values))
 
     def _commit(self, entry: entries.Committed) -> None:
         """This one and those before it. While sinks commit behind it, a checkpoint waits for its turn there."""

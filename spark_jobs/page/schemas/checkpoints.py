@@ -125,6 +125,16 @@ class Range(Answer):
     end: Any
 
 
+class Expectation(Answer):
+    """Rows that a rule of a step has seen."""
+
+    step: str
+    rule: str
+    action: str  # warn, skip, dead-letter or fail
+    rows: int  # of the step, before any of them was left out
+    failed: int  # of these, the rows that do not meet the condition
+
+
 class Detail(Answer):
     """One checkpoint, whole; an old one has neither ranges nor acknowledgements any more."""
 
@@ -133,6 +143,7 @@ class Detail(Answer):
     acknowledgements: list[Acknowledgement]
     aborted: list[AbortedAttempt]
     lag: list[SplitLag]
+    expectations: list[Expectation]  # of the steps' rules, in this checkpoint
 
 
 class Event(Answer):

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from spark_jobs.page.schemas.base import Answer, Problem
-from spark_jobs.page.schemas.checkpoints import Checkpoint, SplitLag, WithheldSplit
+from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
 
-State = Literal["new", "starting", "running", "restarting", "stopping", "stopped", "caught up", "failed", "killed"]
+State = Literal[
+    "new", "starting", "running", "paused", "restarting", "stopping", "stopped", "caught up", "failed", "killed"
+]
 
 
 class PipelineName(Answer):
@@ -144,6 +146,7 @@ class Overview(Answer):
     state_size: StateSize | None  # None: no state and no watermark, or not known to this process
     spark_ui: str | None  # URL, if Spark's UI is on and this process runs the pipeline
     run_page: str | None  # URL of the page of the run, if another process serves one
+    expectations: list[Expectation]  # of the steps' rules, since the history began
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read

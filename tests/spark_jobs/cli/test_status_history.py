@@ -29,6 +29,7 @@ from spark_jobs.observe.history.model import (
     AbortedAttempt,
     Acknowledgement,
     Event,
+    RuleCount,
     SinkCommit,
     SplitLag,
     acknowledgements_of,
@@ -164,6 +165,18 @@ def test_records_that_were_left_out(spec: Path, capsys: pytest.CaptureFixture[st
     summary = facts["summary"]
     assert (facts["totals"]["skipped"], summary["skipped"], summary["skipped_share"]) == (1200, 1200, 3)
     assert [each["skipped"] for each in facts["checkpoints"]] == [0, 0, 1200, 0]
+
+
+def test_rows_that_fail_an_expectation(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "expectation" not in shown(spec, capsys)
+    rules = (RuleCount("big", "positive", "skip", 1200, 3),)
+    with writing(spec.parent / "state" / NAME) as writer:
+        writer.write([Measured(INCARNATION, 3, PHASES, None, (), None, {}, rules)], record(4).decided_at)
+    for more in ((), ("--checkpoint", "3")):
+        assert "big.positive skip 1,200 3 0.25%" in " ".join(shown(spec, capsys, *more).split())
+    facts = json.loads(shown(spec, capsys, "--json"))
+    expected = {"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}
+    assert facts["expectations"] == [expected]
 
 
 def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

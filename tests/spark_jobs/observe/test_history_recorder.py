@@ -18,7 +18,7 @@ from connectors.spec import load_spec
 from eos.errors import FencedError, PrepareError, SinkUnavailableError
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.filing import WriterThread
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, acknowledgements_of, failure
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, acknowledgements_of, failure
 from spark_jobs.observe.history.recorder import Recorder, recorded
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import Retention
@@ -55,6 +55,7 @@ class Numbered(Batch):
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[RuleCount, ...] = ()
     ranges: Ranges = field(default_factory=dict)
 
 

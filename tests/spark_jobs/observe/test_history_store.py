@@ -15,7 +15,7 @@ import pytest
 
 from eos.errors import HistoryError
 from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
-from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, Totals
+from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, RuleCount, Totals
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
 from spark_jobs.observe.history.writer import Retention
@@ -106,12 +106,36 @@ def test_what_sources_leave_out_is_counted_once_and_for_ever(path: Path) -> None
     assert [row[1:] for row in kept] == [("clicks", 4), ("orders", 9), ("orders", 5), ("orders", 1)]
 
 
+def _checked(number: int, *rules: RuleCount) -> list[Entry]:
+    return [completed(number), Measured(INCARNATION, number, PHASES, AT + number, TASKS, None, {}, rules)]
+
+
+def test_what_rules_of_steps_have_seen_is_counted_once_and_for_ever(path: Path) -> None:
+    first, other = RuleCount("a", "r", "warn", 10, 3), RuleCount("b", "r", "skip", 7, 0)
+    write(path, *_checked(0, first, other), *_checked(1), *_checked(2, replace(first, action="skip", failed=1)))
+    write(path, *_checked(0, first, other))
+    history = History(path)
+    assert history.rules() == (RuleCount("a", "r", "skip", 20, 4), other)
+    details = [history.checkpoint(number) for number in range(3)]
+    assert [each.rules for each in details if each is not None] == [
+        (first, other),
+        (),
+        (RuleCount("a", "r", "skip", 10, 1),),
+    ]
+    write(path, *_checked(3, first), retention=Retention(checkpoints=1))
+    assert history.rules()[0] == RuleCount("a", "r", "warn", 30, 7)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM expectation WHERE seq >= 0").fetchone() == (1,)
+
+
 def test_a_file_of_an_earlier_version_is_read_and_written_on(path: Path) -> None:
     """It has no table of what was left out, and goes back to that version when the user does."""
     write(path, *whole(0))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TABLE skipped")
+        connection.execute("DROP TABLE expectation")
     history = History(path)
+    assert history.rules() == ()
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([0], 0)
     write(path, *_left_out(1, orders=2))
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([2, 0], 2)

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.observe.console import ConsoleListener, shown
-from spark_jobs.observe.history.model import SplitLag
+from spark_jobs.observe.history.model import RuleCount, SplitLag
 from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport, LogListener
 from tests.twophase_values import record
@@ -116,6 +116,15 @@ def test_a_closed_pipe_is_reported_and_ends_no_checkpoint() -> None:
         run.stdout.close()
         _, errors = run.communicate(timeout=60)
     assert (errors.decode(), run.returncode) == ("closed\n", 0)
+
+
+def test_rows_that_fail_an_expectation_have_a_line_and_a_figure(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "eos.checkpoint")
+    rules = RuleCount("big", "positive", "skip", 100, 3), RuleCount("big", "known", "warn", 100, 0)
+    LogListener("orders").on_checkpoint(replace(_report(4, 0), rules=rules))
+    warning, line = caplog.messages
+    assert warning == ("pipeline=orders checkpoint=4 expectation step=big rule=positive action=skip failed=3 rows=100")
+    assert " failed_expectations=3 " in line
 
 
 @pytest.mark.parametrize(

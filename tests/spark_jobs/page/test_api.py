@@ -16,8 +16,8 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SinkUnavailableError
 from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.entries import RunEnded
-from spark_jobs.observe.history.model import Ending, Event
+from spark_jobs.observe.history.entries import Measured, RunEnded
+from spark_jobs.observe.history.model import Ending, Event, Phases, RuleCount
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.lag import Lag, read_lag, write_lag
@@ -27,6 +27,7 @@ from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
+from tests.history_values import writing
 from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, put_letters, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
@@ -101,6 +102,11 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
+    for kind in ("pause", "resume"):
+        path = f"/api/v1/pipelines/{{pipeline}}/{kind}"
+        answer = client.post(path.format(pipeline="orders"))
+        assert (answer.status, answer.json["kind"]) == (202, kind)
+        _assert_fits(document, document["paths"][path]["post"]["responses"]["202"], answer.json)
     wrong = client.post("/api/v1/pipelines/orders/stop", {"now": "perhaps", "then": 1})
     assert wrong.status == 422
     _assert_fits(document, operation["responses"]["422"], wrong.json)
@@ -146,6 +152,15 @@ def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, 
     found = client.api("orders")
     assert (found["lag_records"], found["lag_age_s"], found["lag"]) == (None, None, [])
     assert found["lag_unknown"] == "not measured yet"
+
+
+def test_what_rules_of_steps_have_seen(client: Client, spec: Spec) -> None:
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == []
+    rules = (RuleCount("big", "positive", "skip", 1200, 3),)
+    with writing(spec.checkpoint.location / NAME) as writer:
+        writer.write([Measured(INCARNATION, 78, Phases(), None, (), None, {}, rules)], time.time())
+    expected = [{"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}]
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == expected
 
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:

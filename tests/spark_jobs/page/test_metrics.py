@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.spec import Spec
 from eos.errors import PrepareError, SinkUnavailableError
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag
 from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.observe.withheld import Poll, WithheldSplit
@@ -59,7 +59,8 @@ def report(number: int, *, replayed: bool = False) -> CheckpointReport:
     splits = tuple(SplitLag(1001.0, "orders", f"orders/{n}", 500 + 7 * n, 500) for n in range(2))
     tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
     seconds, skipped = {"Swap decide": 0.05}, {"orders": 7}
-    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped)
+    rules = (RuleCount("big", "positive", "skip", 80, 2),)
+    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped, rules)
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
@@ -101,6 +102,8 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
 
 
 def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: PipelineMetrics) -> None:
+    told.on_state("paused")
+    assert (figures(metrics)["eos_up"], figures(metrics)["eos_paused"]) == (1, 1)
     told.on_state("running")
     for number in range(3):
         told.on_driver_event(Decided(record(number)))
@@ -112,11 +115,13 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     told.on_checkpoint(report(2, replayed=True))
     found = figures(metrics)
     assert not [name for name in found if "lag" in name], "it is measured apart from checkpoints"
-    assert found["eos_up"] == 1
+    assert (found["eos_up"], found["eos_paused"]) == (1, 0)
     assert found["eos_checkpoints_completed_total"] == 3
     assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
     assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
     assert found["eos_skipped_records_total{orders}"] == 21
+    assert found["eos_expectation_rows_total{skip,positive,big}"] == 240
+    assert found["eos_expectation_failed_rows_total{skip,positive,big}"] == 6
     assert found["eos_checkpoint_last_completed_id"] == 2
     assert found["eos_checkpoint_last_completed_timestamp_seconds"] == 1003
     assert found["eos_checkpoint_duration_seconds_count"] == 3
