@@ -193,6 +193,7 @@ class ExpectationError(ConnectorError):
     Raised before the checkpoint is decided: a rule with `action: fail`, or more rows than `max_failed` allows.
     """
 
+    code = "EOS-EXPECTATION"
     retriable = False
 
 

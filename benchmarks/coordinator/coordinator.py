@@ -20,7 +20,7 @@ from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.observe.history.entries import Entry
 from spark_jobs.observe.history.filing import WriterThread
-from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount, SplitLag
 from spark_jobs.observe.history.recorder import Recorder
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.lag import Lag, SourceLag
@@ -68,6 +68,7 @@ class ReportedBatch:
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[RuleCount, ...] = ()
     ranges: Ranges = field(default_factory=dict)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:

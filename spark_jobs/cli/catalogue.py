@@ -157,6 +157,19 @@ CATALOGUE: Final[Mapping[str, Section]] = {
             ),
         ),
     ),
+    "EOS-EXPECTATION": Section(
+        "Rows of a checkpoint fail a rule of a step (`expect`). The checkpoint is not decided, and the pipeline stops.",
+        (
+            (
+                "A rule has `action: fail`, or more rows fail it than `max_failed` allows.",
+                "Correct the records or the step. `eos preview` shows rows. The message names step, rule and number.",
+            ),
+            (
+                "Such rows are expected.",
+                "Give the rule another action (`warn`, `skip` or `dead-letter`), or a higher `max_failed`.",
+            ),
+        ),
+    ),
     "EOS-BAD-ROW": Section(
         "The sink refused a row because of its values. The checkpoint is aborted and the pipeline stops.",
         (

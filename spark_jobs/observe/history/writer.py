@@ -12,7 +12,6 @@ from typing import Final, Protocol
 
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import (
-    LATER,
     LIFE_BITS,
     PHASE_COLUMNS,
     SINCE_BEGUN,
@@ -59,7 +58,7 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
-    for table in LATER:
+    for table in ("skipped", "expectation"):
         run(f"DELETE FROM {table} WHERE seq >= 0 AND seq < ?", (first,))
     size = "LENGTH(ranges) + LENGTH(acknowledgements) + COALESCE(LENGTH(lag), 0)"
     sizes = f"SELECT seq, SUM({size}) OVER (ORDER BY seq DESC) AS size FROM detail"

@@ -12,6 +12,7 @@ from typing import Final
 from connectors.spec import Spec
 from connectors.spec.notifications import EventName, Notification
 from spark_jobs.observe.history.model import Event, failure
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.notifications.notice import Notice
 from spark_jobs.observe.notifications.sender import Sender
 from spark_jobs.observe.report import CheckpointReport, Listener
@@ -85,7 +86,6 @@ class Notifier(Listener):
         self._tell(kind, event.message, event.remedy, facts, key=key)
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
-        self.on_lag_records(report.lag)
         letters = report.record.committables.get(self._letters or "", ())
         rows = sum(each.rows for each in letters)
         if rows and not report.replayed:
@@ -94,13 +94,13 @@ class Notifier(Listener):
             facts = {"checkpoint_id": number, "dead_letters": rows}
             self._tell("dead-letters", message, "`eos dead-letters list` shows them", facts)
 
-    def on_lag_records(self, lag: int | None) -> None:
-        """Handle a known lag over all sources."""
+    def on_lag(self, lag: Lag) -> None:
+        records = lag.records(time.time())
         with self._lock:
-            behind = [each for each in self._endpoints if each.is_behind(lag)]
+            behind = [each for each in self._endpoints if each.is_behind(records)]
         for each in behind:
-            message = f"{lag:,} records can be read and are not processed; the limit is {each.entry.lag_above:,}"
-            self._tell("lag", message, "`eos status` shows the lag by split", {"lag": lag}, to=[each])
+            message = f"{records:,} records can be read and are not processed; the limit is {each.entry.lag_above:,}"
+            self._tell("lag", message, "`eos status` shows the lag by split", {"lag": records}, to=[each])
 
     def ended(self, error: BaseException) -> None:
         """Handle the error that has ended the run, unless it was an event already."""

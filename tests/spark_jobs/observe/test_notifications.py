@@ -20,6 +20,7 @@ from connectors.spec import Spec, load_spec
 from connectors.spec.notifications import Notification
 from eos.errors import BadRowError, PrepareError
 from spark_jobs.observe.history.model import Event, SplitLag, failure
+from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.notifications import sender as sender_module
 from spark_jobs.observe.notifications import webhook
 from spark_jobs.observe.notifications.notice import Notice, body
@@ -251,13 +252,12 @@ class _Told:
         self.endpoint = Endpoint(_entry("https://h/x", **more), self.notices.append, lambda: self.now_s)
 
 
-def _report(number: int, *, lag: int | None = None, letters: int = 0, replayed: bool = False) -> CheckpointReport:
+def _report(number: int, *, letters: int = 0, replayed: bool = False) -> CheckpointReport:
     found = replace(
         record(number),
         committables={"out": (), "dead_letter": (committable(scope(number), sink="dead_letter", rows=letters),)},
     )
-    splits = (SplitLag(0.0, "s", "t/0", lag, 0),) if lag is not None else None
-    return CheckpointReport(found, 0, 1, replayed, 0.5, {}, splits)
+    return CheckpointReport(found, 0, 1, replayed, 0.5, {}, None)
 
 
 def test_each_event_is_told_and_a_repeated_one_is_counted(tmp_path: Path) -> None:
@@ -292,7 +292,9 @@ def test_the_lag_is_told_once_it_has_lasted(tmp_path: Path) -> None:
 
     def at(now_s: float, lag: int | None) -> int:
         told.now_s = now_s
-        notifier.on_checkpoint(_report(0, lag=lag))
+        splits = (SplitLag(0.0, "s", "t/0", lag, 0),) if lag is not None else ()
+        failed = "no answer" if lag is None else ""
+        notifier.on_lag(Lag((SourceLag("s", time.time(), splits, failure=failed),)))
         return len(told.notices)
 
     assert [at(0, 101), at(59, 500), at(60, 100), at(61, 101), at(120, 200)] == [0, 0, 0, 0, 0]
@@ -304,7 +306,8 @@ def test_the_lag_is_told_once_it_has_lasted(tmp_path: Path) -> None:
 def test_an_endpoint_gets_what_it_wants(tmp_path: Path) -> None:
     failures, all_of_it = _Told(events=["failure"]), _Told()
     notifier = Notifier(_spec(tmp_path), [failures.endpoint, all_of_it.endpoint])
-    notifier.on_checkpoint(_report(0, letters=1, lag=10**9))
+    notifier.on_checkpoint(_report(0, letters=1))
+    notifier.on_lag(Lag((SourceLag("s", time.time(), (SplitLag(0.0, "s", "t/0", 10**9, 0),)),)))
     notifier.on_event(failure(PrepareError("no space"), 1.0))
     assert [each.event for each in failures.notices] == ["failure"]
     assert [each.event for each in all_of_it.notices] == ["dead-letters", "failure"]

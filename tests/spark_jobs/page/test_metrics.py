@@ -60,7 +60,7 @@ def report(number: int, *, replayed: bool = False) -> CheckpointReport:
     tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
     seconds, skipped = {"Swap decide": 0.05}, {"orders": 7}
     rules = (RuleCount("big", "positive", "skip", 80, 2),)
-    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped, rules)
+    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped, rules=rules)
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
