@@ -23,7 +23,7 @@ from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import DeadLetters, Ranges
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.skipping import Skipped, Skipping
-from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
+from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.history.model import Acknowledgement
 from spark_jobs.query.running_query import EndsHeld, job_group
 from spark_jobs.session.failures import TOKEN, translate
@@ -196,7 +196,7 @@ class SparkBatch:
         return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
 
     def _put_aside(
-        self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = first_writer
+        self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = open_writer
     ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         found = self.letters.found(self.frame, self.ranges, letters) if self.letters is not None else None
