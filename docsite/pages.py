@@ -22,8 +22,11 @@ SOURCES: Final = "source"
 ASSETS: Final = ("assets", "images")
 """Folders of docs/ that are copied whole. A file of another folder is copied if a page links to it."""
 
-_CODE: Final = re.compile(r"^ *```.*?^ *```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
-_LINK: Final = re.compile(r"\[([^\]]*)\]\(([^()#\s]+)(#[^()\s]*)?\)")
+_LINK_OR_CODE: Final = re.compile(
+    r"\[(?P<shown>[^\]]*)\]\((?P<link>[^()#\s]+)(?P<anchor>#[^()\s]*)?\)|^ *```.*?^ *```$|`[^`\n]*`",
+    re.MULTILINE | re.DOTALL,
+)
+"""A link, whose text may hold code, or code, in which nothing is a link."""
 _HEADING: Final = re.compile(r"^# (.+)$", re.MULTILINE)
 _LANGUAGES: Final = {"py": "python", "yml": "yaml", "yaml": "yaml", "json": "json", "toml": "toml", "md": "markdown"}
 
@@ -86,19 +89,11 @@ class _Links:
 
     def rewritten(self, path: Path, place: str) -> str:
         """Return the text of a page with each relative link as it is in the site."""
-        text = path.read_text()
-        parts, end = [], 0
-        for code in _CODE.finditer(text):
-            parts += [self._plain(text[end : code.start()], path, place), code[0]]
-            end = code.end()
-        return "".join([*parts, self._plain(text[end:], path, place)])
-
-    def _plain(self, text: str, path: Path, place: str) -> str:
-        return _LINK.sub(lambda found: self._link(found, path, place), text)
+        return _LINK_OR_CODE.sub(lambda found: self._link(found, path, place), path.read_text())
 
     def _link(self, found: re.Match[str], path: Path, place: str) -> str:
-        shown, link, anchor = found[1], found[2], found[3] or ""
-        if re.match(r"[a-z]+:", link):
+        shown, link, anchor = found["shown"], found["link"], found["anchor"] or ""
+        if not link or re.match(r"[a-z]+:", link):
             return found[0]
         file = Path(os.path.normpath(path.parent / link))
         if file in self._pages:

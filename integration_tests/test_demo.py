@@ -119,15 +119,19 @@ def test_ctrl_c_ends_everything(demo: _Demo) -> None:
     demo.assert_nothing_is_left()
 
 
-def test_without_java_there_is_one_clear_error(tmp_path: Path) -> None:
-    done = subprocess.run(
+def _run_with_java(home: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-m", "eos", "demo"],
         cwd=_PROJECT,
-        env={**os.environ, "JAVA_HOME": str(tmp_path)},
+        env={**os.environ, "JAVA_HOME": str(home)},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_without_java_there_is_one_clear_error(tmp_path: Path) -> None:
+    done = _run_with_java(tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "error: Java: " in done.stderr
     assert "remedy: install Java 17 or newer" in done.stderr
@@ -140,14 +144,7 @@ def test_a_driver_that_cannot_run_is_one_clear_line(tmp_path: Path) -> None:
     java.parent.mkdir()
     java.write_text('#!/bin/sh\necho \'openjdk version "17.0.1"\' >&2\n[ "$1" = -version ]\n')
     java.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "eos", "demo"],
-        cwd=_PROJECT,
-        env={**os.environ, "JAVA_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = _run_with_java(tmp_path)
     folder = Path(re.findall(r"logs and state in (\S+)", done.stdout)[0])
     assert done.returncode == 1
     assert re.fullmatch(r"demo: the driver ended with exit code 1: error: .*; see \S+driver-1\.log\n", done.stderr)

@@ -188,7 +188,7 @@ def test_no_transaction_is_open_while_a_large_segment_is_fetched(
 def test_an_open_transaction_among_the_markers_is_waited_for_and_said(
     write: Callable[..., Written], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another pipeline that was cut off. The brokers end it, some seconds after its timeout."""
+    """Another pipeline left it open. The brokers end it some seconds after its timeout."""
     written = write()
     settings = {"transactional.id": f"other.{written.topic}", "transaction.timeout.ms": 5000}
     other = Producer({"bootstrap.servers": written.brokers, **settings})

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from integration_tests.cluster.standalone import Cluster
-from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
+from integration_tests.harness.fast_start import fast_start
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
+from spark_jobs.demo.driver import FAST_START
 
 
 def cluster_conf(cluster: Cluster) -> dict[str, str]:
@@ -18,7 +19,7 @@ def cluster_conf(cluster: Cluster) -> dict[str, str]:
         "spark.pyspark.python": str(cluster.python),
         "spark.executor.cores": "1",
         "spark.executor.memory": "768m",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.executor.extraJavaOptions": FAST_START,
         "spark.sql.shuffle.partitions": "2",
         "spark.task.maxFailures": "4",
     }

@@ -22,7 +22,8 @@ import psutil
 
 from integration_tests.cluster.interpreter import make_interpreter
 from integration_tests.harness import session
-from integration_tests.harness.fast_start import SHORT_LIVED, fast_start
+from integration_tests.harness.fast_start import fast_start
+from spark_jobs.demo.driver import FAST_START
 from spark_jobs.session.properties import as_properties
 
 HOST = "127.0.0.1"
@@ -137,7 +138,7 @@ class Cluster:
             "SPARK_LOCAL_IP": HOST,
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+            "SPARK_DAEMON_JAVA_OPTS": FAST_START,
         }
         command = [
             *(own_disk if apart is not None else []),

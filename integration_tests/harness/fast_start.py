@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 from functools import cache
-from typing import Final
 
+from spark_jobs.demo.driver import FAST_START
 from spark_jobs.session.start_cache import archive_options, spark_home
-
-SHORT_LIVED: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a JVM that lives for some seconds: compiling well costs more than it gives back."""
 
 
 @cache
@@ -19,4 +16,4 @@ def fast_start() -> dict[str, str]:
     if home is None:  # chosen by whoever runs the tests
         return {}
     options = [option.replace('"', "") for option in archive_options(home.parent, make=False)]
-    return {"SPARK_HOME": str(home), "JDK_JAVA_OPTIONS": " ".join([SHORT_LIVED, *options])}
+    return {"SPARK_HOME": str(home), "JDK_JAVA_OPTIONS": " ".join([FAST_START, *options])}

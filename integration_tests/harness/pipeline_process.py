@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from integration_tests.harness import session
-from integration_tests.harness.fast_start import SHORT_LIVED
 from integration_tests.harness.faults import Faults
+from spark_jobs.demo.driver import FAST_START
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -36,7 +36,7 @@ def child_environment(added: Mapping[str, str]) -> dict[str, str]:
         **inherited,
         "PYTHONPATH": str(PROJECT),
         "PYTHONUNBUFFERED": "1",
-        "JDK_JAVA_OPTIONS": SHORT_LIVED,
+        "JDK_JAVA_OPTIONS": FAST_START,
         **added,
     }
 

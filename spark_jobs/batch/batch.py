@@ -24,7 +24,7 @@ from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Re
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of
 from spark_jobs.batch.skipping import Skipped, Skipping
-from spark_jobs.batch.writing import WriterOf, WriteTask, first_writer
+from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.query.running_query import EndsHeld, job_group
@@ -228,7 +228,7 @@ class SparkBatch:
         rejected: Rejected,
         *,
         direct: bool = False,
-        writer_of: WriterOf = first_writer,
+        writer_of: WriterOf = open_writer,
     ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         if self.letters is None:

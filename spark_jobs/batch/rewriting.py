@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from connectors.api.contracts import Sink, Writer
-from connectors.members import require_members
 from eos.errors import BadRowError
+from spark_jobs.batch.writing import open_writer
 from twophase.ids import TransactionId
 from twophase.values import CheckpointRecord, Committable
 
@@ -36,7 +36,7 @@ class RewriteTask:
         """A writer in the place of the transaction that this task has lost at the sink, or one that only counts."""
         for each in self.lost.get(sink.name, ()):
             if each.transaction.task == transaction.task:
-                return require_members(sink.writer(transaction, each), Writer, f"sink {sink.name}: `writer`")
+                return open_writer(sink, transaction, each)
         return _Refuser(transaction) if (sink.name, transaction.task) in self.refused else _Counter(transaction)
 
 

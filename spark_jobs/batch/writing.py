@@ -54,9 +54,9 @@ def direct_writer(sink: Sink, transaction: TransactionId) -> DirectWriter:
     return require_members(sink.direct_writer(transaction), DirectWriter, f"sink {sink.name}: `direct_writer`")
 
 
-def first_writer(sink: Sink, transaction: TransactionId) -> Writer:
-    """Of a run: rows are written for the first time."""
-    return require_members(sink.writer(transaction), Writer, f"sink {sink.name}: `writer`")
+def open_writer(sink: Sink, transaction: TransactionId, *replaces: Committable) -> Writer:
+    """Open the sink's writer. `replaces`: the transaction that a repair writes again; none in a run."""
+    return require_members(sink.writer(transaction, *replaces), Writer, f"sink {sink.name}: `writer`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class WriteTask:
     bisector: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
     places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
     first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
-    writer_of: WriterOf = first_writer  # of a repair: another (see `again`)
+    writer_of: WriterOf = open_writer  # of a repair: another (see `RewriteTask`)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One attempt of one task. An error undoes what was written, as far as the service still answers."""
@@ -98,7 +98,7 @@ def write_and_prepare(
     watch: Stopwatch,
     first: int = 0,
     bisector: RowBisector | None = None,
-    writer_of: WriterOf = first_writer,
+    writer_of: WriterOf = open_writer,
 ) -> list[Committable]:
     """In a task: one attempt's rows, written to each sink and then prepared there; a committable for each share.
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from spark_jobs.demo.errors import DemoError
-from spark_jobs.demo.place import Place
+from spark_jobs.demo.place import DemoError, Place
 from spark_jobs.demo.play import KILLS, play
 
 

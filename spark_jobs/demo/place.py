@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spark_jobs.demo import broker
-from spark_jobs.demo.errors import DemoError
 
 NAME: Final = "eos"
 COLUMN: Final = "testcol"
 CREATE: Final = f"CREATE TABLE {NAME} ({COLUMN} VARCHAR(255))"
 """A table without a key: a duplicate row shows."""
+
+
+class DemoError(Exception):
+    """A demo that cannot continue. The message has the reason and the remedy."""
 
 
 class Table(Protocol):

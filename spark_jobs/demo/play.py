@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from spark_jobs.demo.driver import EosRun
-from spark_jobs.demo.errors import DemoError
 from spark_jobs.demo.feed import Feed
 from spark_jobs.demo.job import Job, of_eos_run
-from spark_jobs.demo.place import Place
+from spark_jobs.demo.place import DemoError, Place
 from spark_jobs.demo.verdict import Verdict, judge
 
 RECORDS = 10_000

@@ -37,7 +37,7 @@ _sent: Final[set[tuple[str, str]]] = set()  # applications of Spark's, one after
 
 
 def ship(session: SparkSession, spec: Spec | None = None) -> None:
-    """Send the project, and the plugins that the spec names, to the workers of a session of somebody else.
+    """Send the project, and the plugins that the spec names, to the workers of a session that a user has started.
 
     Called for each run of a query. Sends each archive once to an application. Raises SpecError for a plugin that
     cannot be sent.

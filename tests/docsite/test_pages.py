@@ -11,8 +11,8 @@ from docsite.pages import LinkError, collect, title_of
 _PAGE = """# A `page`
 
 [other.md](how-to/other.md#part), [its text](how-to/other.md), ![picture](images/a.png), [data](data/b.jsonl),
-[readme](../README.md), [example](../examples/job.py), [folder](../examples), [outside](https://spark.apache.org/)
-and `[code](missing.md)`.
+[`code`](how-to/other.md), [readme](../README.md), [example](../examples/job.py), [folder](../examples),
+[outside](https://spark.apache.org/) and `[code](missing.md)`.
 
 ```
 [block](missing.md)
@@ -23,7 +23,7 @@ and `[code](missing.md)`.
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     files = {
-        "README.md": "# eos\n\n[The page](docs/index.md)\n",
+        "README.md": "# eos\n\n[The page](docs/index.md), [`eos`](docs/how-to/other.md)\n",
         "docs/index.md": _PAGE,
         "docs/how-to/other.md": "# Another one\n\n[Up](../index.md)\n",
         "docs/images/a.png": "",
@@ -44,6 +44,7 @@ def test_links_are_as_they_are_in_the_site(root: Path) -> None:
     for expected in (
         "[Another one](how-to/other.md#part)",
         "[its text](how-to/other.md)",
+        "[`code`](how-to/other.md)",
         "![picture](images/a.png)",
         "[data](data/b.jsonl)",
         "[readme](project/readme.md)",
@@ -54,7 +55,8 @@ def test_links_are_as_they_are_in_the_site(root: Path) -> None:
         "```\n[block](missing.md)\n```",
     ):
         assert expected in page, expected
-    assert "[The page](../index.md)" in (root / "site" / "project" / "readme.md").read_text()
+    readme = (root / "site" / "project" / "readme.md").read_text()
+    assert "[The page](../index.md), [`eos`](../how-to/other.md)" in readme
     assert "[Up](../index.md)" in (root / "site" / "how-to" / "other.md").read_text()
     assert "````python\nprint(1)\n````" in (root / "site" / "source" / "examples" / "job.py.md").read_text()
     assert "## `job.py`" in (root / "site" / "source" / "examples.md").read_text()

@@ -20,7 +20,7 @@ from connectors.log.place import LogPlace
 from connectors.sql.sqlite.sink import SqliteSink
 from eos.errors import BadRecordError, TargetError
 from spark_jobs.batch.stopwatch import Stopwatch
-from spark_jobs.batch.writing import CountTask, Digest, Share, first_writer, write_and_prepare
+from spark_jobs.batch.writing import CountTask, Digest, Share, open_writer, write_and_prepare
 from tests.twophase_values import committable, scope
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable
@@ -154,7 +154,7 @@ def test_r5_a_wrong_acknowledgement_of_one_sink_is_an_error_of_the_task(
     monkeypatch.setattr(_Sloppy, "aborted", 0)
 
     def writer_of(sink: Any, transaction: TransactionId) -> Any:
-        return _Sloppy(answer, transaction) if sink.name == "b" else first_writer(sink, transaction)
+        return _Sloppy(answer, transaction) if sink.name == "b" else open_writer(sink, transaction)
 
     with pytest.raises(TargetError, match=f"sink b, task 0: the writer .*{words}"):
         write_and_prepare(scope(0), shares, iter([_ROWS]), Stopwatch.of(3), writer_of=writer_of)
@@ -168,7 +168,7 @@ def test_r5_a_writer_that_ends_the_process_leaves_nothing_in_any_sink(
     shares: list[Share], tmp_path: Path, error: BaseException
 ) -> None:
     def writer_of(sink: Any, transaction: TransactionId) -> Any:
-        return _Sloppy(error, transaction) if sink.name == "b" else first_writer(sink, transaction)
+        return _Sloppy(error, transaction) if sink.name == "b" else open_writer(sink, transaction)
 
     with pytest.raises(type(error)):
         write_and_prepare(scope(0), shares, iter([_ROWS]), Stopwatch.of(3), writer_of=writer_of)
