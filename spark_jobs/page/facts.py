@@ -25,8 +25,10 @@ from twophase.requests import Answer, Request
 
 _Found = TypeVar("_Found")
 
-ACTIONS: Final = ("checkpoint", "savepoint", "restart", "stop")
-"""In the order of their buttons."""
+ACTIONS: Final = ("checkpoint", "savepoint", "pause", "restart", "stop")
+"""Of a pipeline that is not paused, in the order of their buttons."""
+ACTIONS_PAUSED: Final = ("resume", "restart", "stop")
+"""Of a paused one, which refuses checkpoints and savepoints."""
 
 _WINDOW_S: Final = 60.0
 _INTERVALS: Final = 5
@@ -70,7 +72,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         is_running=presence is not None,
         is_here=live is not None,
         can_steer=steerable,
-        actions=list(ACTIONS) if steerable else [],
+        actions=list(ACTIONS_PAUSED if state == "paused" else ACTIONS) if steerable else [],
         now=now,
         interval_s=watched.spec.checkpoint.interval_s,
         head=head_of(head) if head is not None else None,

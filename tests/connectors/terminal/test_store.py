@@ -21,7 +21,7 @@ SHOWN = "shown"
 
 
 class Paper(TerminalStore):
-    """Prints on a file, so that a test reads what was printed."""
+    """Prints on a file that a test reads."""
 
     def _print(self, text: str, left: int) -> None:
         assert left == 0

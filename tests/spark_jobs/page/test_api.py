@@ -137,6 +137,24 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert found["problems"] == []
 
 
+def test_a_paused_pipeline_offers_to_resume_and_no_checkpoint(client: Client, spec: Spec) -> None:
+    with present(spec, RUN):
+        running = client.api("orders")
+        _write_state(spec, "paused")
+        paused = client.api("orders")
+    assert (running["state"], running["actions"]) == (
+        "running",
+        ["checkpoint", "savepoint", "pause", "restart", "stop"],
+    )
+    assert (paused["state"], paused["actions"]) == ("paused", ["resume", "restart", "stop"])
+
+
+def _write_state(spec: Spec, state: str) -> None:
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer.write([Event(time.time(), "state", state, run_id=RUN)], time.time())
+    writer.close()
+
+
 def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, spec: Spec) -> None:
     found = client.api("orders")
     assert (found["lag_records"], found["lag_measured"], found["lag_unknown"]) == (4_000, 4_000, "")
@@ -428,9 +446,7 @@ def test_a_run_that_has_told_its_end_was_not_killed(tmp_path: Path, sinks: Sinks
     """Between its end and that of its process, which sends the last traces."""
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 2)
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
-    writer.write([Event(time.time(), "state", "stopped", run_id=RUN)], time.time())
-    writer.close()
+    _write_state(spec, "stopped")
     with opened([spec], OPTIONS, sinks) as page:
         assert Client(page.url).api("orders")["state"] == "stopped"
 
