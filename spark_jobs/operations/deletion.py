@@ -87,7 +87,7 @@ def delete(spec: Spec) -> Deleted | None:
     for folder in (*_OF_LIVES, _LOG, "pins"):
         with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
             (spec.checkpoint.location / folder).rmdir()
-    if read_pause(spec) is not None:  # a wish about this life
+    if read_pause(spec) is not None:  # or the next start would be paused
         with open_requests(spec) as channel:
             channel.resume()
     ended = reset.before or head

@@ -103,7 +103,7 @@ def test_a_rule_that_stops_the_pipeline_has_an_example(spark: SparkSession) -> N
 
 
 def test_a_task_that_is_retried_counts_once(spark: SparkSession, tmp_path: Path) -> None:
-    """Behind the rule, so that its rows have passed in the attempt that fails."""
+    """After the rule: its rows have passed in the attempt that fails."""
     mark = tmp_path / "failed"
 
     def fail_once(batches: Iterator[Any]) -> Iterator[Any]:
