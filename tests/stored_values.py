@@ -21,6 +21,7 @@ from connectors.kafka.sink.markers import Claim, Marker
 from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
 from spark_jobs.adapters.kafka_format import Begun
+from spark_jobs.observe import checkpoint_listener, sink_columns
 from spark_jobs.observe.history.entries import LagMeasured
 from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.history.store import History
@@ -143,6 +144,29 @@ def written_lag() -> bytes:
         return (Path(folder) / "lag.json").read_bytes()
 
 
+def columns_of(content: bytes) -> dict[str, dict[str, str]]:
+    with _file(content, sink_columns.NAME) as path:
+        return sink_columns._read(path)
+
+
+def written_columns() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        sink_columns.changes(Path(folder), SINK_COLUMNS, AT)
+        return (Path(folder) / sink_columns.NAME).read_bytes()
+
+
+def cursor_of(content: bytes) -> checkpoint_listener._Cursor | None:
+    with _file(content, checkpoint_listener.NAME) as path:
+        return checkpoint_listener._read(path)
+
+
+def written_cursor() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / checkpoint_listener.NAME
+        checkpoint_listener._write(path, CURSOR)
+        return path.read_bytes()
+
+
 def letter_of(content: bytes) -> dict[str, Any]:
     document = json.loads(content)
     return {**document, "headers": [list(each) for each in dead_letters.decode_headers(document["headers"])]}
@@ -205,5 +229,7 @@ LAG: Final = Lag(
         SourceLag("clicks", failure="no answer", every_s=7.5),
     )
 )
+SINK_COLUMNS: Final = {"warehouse": {"id": "bigint", "größe": "string"}}
+CURSOR: Final = checkpoint_listener._Cursor(INCARNATION, 7)
 ROWS: Final = {"id": [1, None], "text": ["ä", ""]}
 HISTORY: Final = (1, 10, 0, 2, 20, 1)

@@ -426,7 +426,7 @@ CATALOGUE: Final[Mapping[str, Section]] = {
     "EOS-HISTORY": Section(
         "The history of a pipeline cannot be read or written. It decides nothing, and the pipeline continues.",
         (
-            ("The disk is full, or the file is damaged.", "Free space, or move `history.sqlite` away."),
+            ("The disk is full, or the file is damaged.", "Free space, or move the file of the history away."),
             ("The checkpoint is unknown or no longer kept.", "`eos status SPEC` lists the known checkpoints."),
         ),
     ),

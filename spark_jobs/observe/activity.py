@@ -23,7 +23,7 @@ _PHASES: Final[dict[str, tuple[Phase, str]]] = {
     "ListPrepared": ("commit", "its sinks, which list prepared transactions"),
     "AbortPrepared": ("commit", "the rollback in its sinks"),
     "Prune": ("commit", "the removal of old records"),
-    "CommitBack": ("commit", "Kafka, which stores the offsets of the consumer group"),
+    "CommitBack": ("commit", "the source, which stores the committed offsets"),
     "Swap committed": ("commit", "head"),
     "Swap note": ("commit", "head"),
 }

@@ -72,7 +72,7 @@ class Tail:
 
     lines: Sequence[str]  # oldest first
     bytes: int  # of the whole file
-    written_at: float  # seconds since 1970
+    changed_at: float  # seconds since 1970
 
 
 def tail(path: Path, most: int) -> Tail | None:

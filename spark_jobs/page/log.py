@@ -33,10 +33,10 @@ def log(
     """Return the last lines of a log. Only the page of the run itself has the log of the run."""
     found = _own(chosen, lines) if of == "run" else _of_file(chosen, _FILES[of], lines)
     if found is None:
-        return schemas.Log(of=of, lines=[], bytes=None, written_at=None, is_there=False)
+        return schemas.Log(of=of, lines=[], bytes=None, changed_at=None, is_there=False)
     shown = [line.translate(_ESCAPES) for line in found.lines]
-    size, at = (None, None) if of == "run" else (found.bytes, found.written_at)
-    return schemas.Log(of=of, lines=shown, bytes=size, written_at=at, is_there=True)
+    size, at = (None, None) if of == "run" else (found.bytes, found.changed_at)
+    return schemas.Log(of=of, lines=shown, bytes=size, changed_at=at, is_there=True)
 
 
 def _own(chosen: PipelineView, lines: int) -> Tail | None:

@@ -137,4 +137,4 @@ def _accepted(step: TransformStep) -> Column:
 
 def _observation(step: TransformStep) -> str:
     """The name under which Spark reports the counts. No source has this one: a source's name has no blank."""
-    return f"eos expect {step.name}"
+    return f"expectations of {step.name}"

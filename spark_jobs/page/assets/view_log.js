@@ -42,7 +42,7 @@ function content() {
   if (refusal) return [h("p", { class: "bad" }, refusal)];
   if (!log.is_there) return [quiet(of === "run" ? "The log of the run is where its process writes it: only the page of `eos run --ui` shows it here." : "There is no such log.")];
   if (!log.lines.length) return [quiet("No lines yet.")];
-  const about = log.bytes === null ? "the newest lines" : [`the end of ${format.bytes(log.bytes)}, written `, timeCell(log.written_at)];
+  const about = log.bytes === null ? "the newest lines" : [`the end of ${format.bytes(log.bytes)}, written `, timeCell(log.changed_at)];
   return [h("p", { class: "soft" }, about), h("pre", { class: "foreign log", tabindex: "0", role: "region", "aria-label": "lines of the log, oldest first" }, log.lines.join("\n"))];
 }
 

@@ -15,5 +15,5 @@ class Log(Answer):
     of: LogName
     lines: list[str]
     bytes: int | None  # of the file; null for `run`
-    written_at: float | None
+    changed_at: float | None
     is_there: bool  # a log of a run in another process is not

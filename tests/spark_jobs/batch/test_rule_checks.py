@@ -38,7 +38,7 @@ class _Metrics:
     found: Mapping[str, Sequence[object]]
 
     def get(self, name: str) -> Any:
-        row = self.found.get(name.removeprefix("eos expect "))
+        row = self.found.get(name.removeprefix("expectations of "))
         return SimpleNamespace(isDefined=lambda: row is not None, get=lambda: _Row(row or ()))
 
 
