@@ -1,4 +1,4 @@
-"""The place in a record where it stops being JSON, for the message about it, found by Python's parser.
+"""The place in a record where it stops being JSON, found by Python's parser: messages name it.
 
 Called for the few bad records that are explained, never for good ones.
 """

@@ -28,7 +28,7 @@ class Webhook:
         self._text = text
 
     def reveal(self) -> str:
-        """The whole URL, for the request only."""
+        """The whole URL. Only the request needs it."""
         return self._text
 
     def __str__(self) -> str:
