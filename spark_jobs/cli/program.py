@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import sys
 import threading
@@ -22,7 +21,7 @@ from spark_jobs.observe.checkpoint_listener import CheckpointListener
 from spark_jobs.observe.log_lines import mask_log
 from spark_jobs.run.stop_signals import STOPPING
 from spark_jobs.session.environment import restored
-from spark_jobs.session.spark_session import PYSPARK_LOGGERS
+from spark_jobs.session.spark_session import pyspark_loggers
 
 _OF_PYSPARK: Final = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 """Variables that PySpark sets in this process when a session starts, and reads until the session ends."""
@@ -90,7 +89,7 @@ def _path_kept(specs: Sequence[Spec]) -> Iterator[None]:
 @contextmanager
 def _levels_kept() -> Iterator[None]:
     """Give PySpark's loggers back the levels that they had before the block. See `silence_pyspark`."""
-    loggers = [logging.getLogger(name) for name in PYSPARK_LOGGERS]
+    loggers = pyspark_loggers()
     levels = [each.level for each in loggers]
     try:
         yield

@@ -37,8 +37,8 @@ _log = logging.getLogger("eos.spark")
 
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
 
-PYSPARK_LOGGERS: Final = ("py4j", "SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers whose levels `silence_pyspark` sets."""
+_QUERY_LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers to which PySpark writes an error of a query."""
 
 _FOR_CHILDREN: Final = (
     "PYSPARK_PYTHON",
@@ -123,10 +123,18 @@ def silence_pyspark(*, debug: bool) -> None:
 
     PySpark logs an error with the whole text of the value or statement that it quotes, and unmasked.
     """
-    of_py4j, *of_queries = PYSPARK_LOGGERS
-    logging.getLogger(of_py4j).setLevel(logging.WARNING if debug else logging.CRITICAL)
-    for name in of_queries:
-        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+    of_py4j, *of_queries = pyspark_loggers()
+    of_py4j.setLevel(logging.WARNING if debug else logging.CRITICAL)
+    for logger in of_queries:
+        logger.setLevel(logging.CRITICAL)
+
+
+def pyspark_loggers() -> list[logging.Logger]:
+    """Return the loggers whose levels `silence_pyspark` sets.
+
+    Those of queries are of PySpark's own class: as plain loggers they raise TypeError when PySpark writes to them.
+    """
+    return [logging.getLogger("py4j"), *map(PySparkLogger.getLogger, _QUERY_LOGGERS)]
 
 
 def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fast: bool) -> str:

@@ -148,6 +148,7 @@ _RAISE = """
 import sys
 from types import SimpleNamespace
 from pyspark.errors import PySparkException
+from spark_jobs.cli.program import _levels_kept
 from spark_jobs.session.spark_session import silence_pyspark
 
 class Captured(PySparkException):
@@ -157,15 +158,23 @@ class Captured(PySparkException):
         super().__init__(f"{kind}: s3cr$t-p4ss", contexts=[SimpleNamespace(**call)])
         self._log_exception()
 
+if "program" in sys.argv:
+    with _levels_kept():
+        silence_pyspark(debug=False)
 if "silent" in sys.argv:
     silence_pyspark(debug="debug" in sys.argv)
 Captured("SQL"), Captured("DataFrame")
 """
 
 
-@pytest.mark.parametrize(("arguments", "lines"), [((), 2), (("silent",), 0), (("silent", "debug"), 0)])
+@pytest.mark.parametrize(
+    ("arguments", "lines"), [((), 2), (("silent",), 0), (("silent", "debug"), 0), (("program",), 2)]
+)
 def test_spark_shows_no_error_by_itself(tmp_path: Path, arguments: tuple[str, ...], lines: int) -> None:
-    """Without that it does: with the statement, whose text holds what `${…}` stood for, and with the record's value."""
+    """Without that it does: with the statement, whose text holds what `${…}` stood for, and with the record's value.
+
+    After `eos.run`, queries of the program's own show their errors.
+    """
     environment = {"PYTHONPATH": str(Path(__file__).parents[3])}
     command = [sys.executable, "-c", _RAISE, *arguments]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
