@@ -83,6 +83,14 @@ class Entry(Strict):
         """The service and the place in it, for people. Shows no password."""
         raise NotImplementedError
 
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        """Namespace and name of each data set that is read or written, by OpenLineage's rules for names.
+
+        Sent to a catalogue of lineage; holds no secret.
+        """
+        return ((self.connector, self.where),)
+
     def addresses(self, context: PipelineContext) -> Sequence[tuple[str, int]]:
         """Host and port of each server that tasks connect to, for `eos doctor`."""
         return ()

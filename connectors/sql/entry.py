@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -229,6 +229,8 @@ class ServerEntry(TableEntry):
     """The kind of database: its port, and its TLS."""
     file_options: ClassVar[tuple[str, ...]]
     """Options of the URL that name files."""
+    dataset_scheme: ClassVar[str]
+    """Scheme of the namespace by OpenLineage's rules for names."""
 
     url: Annotated[Url, database_url("scheme://user:password@host/database")]  # each server has its own schemes
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
@@ -266,6 +268,11 @@ class ServerEntry(TableEntry):
     @property
     def where(self) -> str:
         return f"{self.url}, table {self.table}"
+
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        host, port, *names = map(str, self.target)
+        return ((f"{self.dataset_scheme}://{f'[{host}]' if ':' in host else host}:{port}", ".".join(names)),)
 
     @property
     def database(self) -> object:

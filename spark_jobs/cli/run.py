@@ -28,6 +28,7 @@ from spark_jobs.cli.ui import held_by_sinks, shown_entry
 from spark_jobs.observe.checkpoint_listener import CheckpointListener, listened
 from spark_jobs.observe.console import ConsoleListener, shown
 from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.lineage.listener import lineage_of
 from spark_jobs.observe.notifications.notifier import notified
 from spark_jobs.observe.report import Listeners, LogListener
 from spark_jobs.observe.run_lock import check_not_running
@@ -67,11 +68,12 @@ class _Run:
             recorded(spec, self.run_id, self.control.ending) as recorder,
             traced(spec, self.run_id) as traces,
             notified(spec) as notices,
+            lineage_of(spec) as lineage,
             listened(spec, self.listener) as listeners,
         ):
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
             own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
-            listener = Listeners([*own, *beside.listeners, *traces, *notices, *listeners])
+            listener = Listeners([*own, *beside.listeners, *traces, *notices, *lineage, *listeners])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity
             beside.live.spark_ui = spark.sparkContext.uiWebUrl

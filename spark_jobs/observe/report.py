@@ -58,6 +58,9 @@ class Listener:
     def on_state(self, text: str) -> None:
         """Handle a new state of the pipeline: starting, running, restarting, stopping, or an Ending."""
 
+    def on_columns(self, sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]) -> None:
+        """Handle the types of all columns, by source or sink and by column. Called at each start of the query."""
+
     def on_checkpoint(self, report: CheckpointReport) -> None:
         """Handle a checkpoint that is committed in all sinks; or only decided, if a sink has a backlog."""
 
@@ -98,6 +101,10 @@ class Listeners(Listener):
     def on_state(self, text: str) -> None:
         for one in self.each:
             one.on_state(text)
+
+    def on_columns(self, sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]) -> None:
+        for one in self.each:
+            one.on_columns(sources, sinks)
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
         for one in self.each:

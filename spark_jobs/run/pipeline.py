@@ -90,6 +90,11 @@ def build(
     return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns)
 
 
+def types_of(source: Source) -> dict[str, str]:
+    """The types of a source's columns as Spark writes them, by name."""
+    return {each.name: each.dataType.simpleString() for each in from_arrow_schema(source.schema)}
+
+
 def _types(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
     types = {each.name: each.dataType.simpleString() for each in frame.schema}
     return {name: types[name] for name in names if name in types}

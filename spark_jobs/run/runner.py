@@ -34,7 +34,7 @@ from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pausing import Pausing
-from spark_jobs.run.pipeline import Pipeline, build
+from spark_jobs.run.pipeline import Pipeline, build, types_of
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
@@ -208,7 +208,7 @@ class Runner:
             driver = recovered.driver
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
-            self._report_columns(pipeline)
+            self._report_columns(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
@@ -243,8 +243,9 @@ class Runner:
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
 
-    def _report_columns(self, pipeline: Pipeline) -> None:
-        """Report sinks that get other columns than at the last start."""
+    def _report_columns(self, sources: Sequence[Source], pipeline: Pipeline) -> None:
+        """Report the columns, and sinks that get others than at the last start."""
+        self.listener.on_columns({each.name: types_of(each) for each in sources}, pipeline.columns)
         columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
         for event in sink_columns.changes(self.spec.checkpoint.location, columns, time.time()):
             _log.warning("%s", event.message)

@@ -136,6 +136,10 @@ class KafkaSinkEntry(Secured, SinkEntry):
     def where(self) -> str:
         return f"{self.bootstrap_servers}, {self.topic or f'topics as {self.topic_column} says'}"
 
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        return ((self.cluster, self.topic or f"{{{self.topic_column}}}"),)
+
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
         """Tasks connect where rows name their topics, and where they commit themselves."""
         return self.brokers if self.topic is None or context.at_least_once else []

@@ -39,6 +39,7 @@ class MySqlEntry(ServerEntry):
     upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
     kind: ClassVar[type[Database]] = MySqlDatabase
     file_options: ClassVar[tuple[str, ...]] = FILES
+    dataset_scheme: ClassVar[str] = "mysql"
 
     template: ClassVar[Template | None] = Template(
         title="MySQL or MariaDB",

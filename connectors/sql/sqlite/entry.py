@@ -74,6 +74,10 @@ class SqliteEntry(TableEntry):
         return f"{self.path}, table {self.table}"
 
     @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        return ((f"sqlite://{self.path.resolve()}", self.table),)
+
+    @property
     def database(self) -> object:
         return self.path.resolve()
 
