@@ -222,7 +222,7 @@ def event_facts(of: Event) -> dict[str, Any]:
 
 
 def _lag_facts(of: Lag, now: float) -> dict[str, Any] | None:
-    """Return the lag with its age; None where the sources are not those of a spec."""
+    """Return the lag with its age; None if no spec names the sources."""
     if not of.sources:
         return None
     return {

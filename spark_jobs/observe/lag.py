@@ -81,7 +81,7 @@ class SourceLag:
 class Lag:
     """The newest measurement of each source of a pipeline, in the order of the spec."""
 
-    sources: tuple[SourceLag, ...] = ()  # empty: the sources are not those of a spec
+    sources: tuple[SourceLag, ...] = ()  # empty: no spec names the sources
 
     def unknown(self, now: float) -> str:
         """Return the reason why the lag is unknown now; empty if it is known."""

@@ -34,7 +34,7 @@ def origins(spec: Spec, sources: Mapping[str, Types]) -> Mapping[str, Origins]:
 
 
 def _of_query(sql: str, views: Mapping[str, Origins]) -> Origins:
-    """Return the origins of a query's columns, given those of the views."""
+    """Return the origins of a query's columns, given the origins in the views."""
     from sqlglot.lineage import lineage
     from sqlglot.schema import MappingSchema
 

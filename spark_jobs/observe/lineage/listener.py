@@ -1,4 +1,4 @@
-"""A listener that sends the lineage of a run, where the variables of OpenLineage's client say.
+"""A listener that sends the lineage of a run, as the variables of OpenLineage's client configure it.
 
 A server that is away costs events, and nothing else.
 """
@@ -85,12 +85,12 @@ class Lineage(Listener):
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def on_columns(self, sources: Mapping[str, Types], sinks: Mapping[str, Types]) -> None:
-        """Send the columns, unless they are those of the last start of the query."""
+        """Send the columns, unless the last start of the query had the same."""
         with self._lock:
             is_known = (self._sources, self._sinks) == (sources, sinks)
             self._sources, self._sinks = sources, sinks
         if not is_known:
-            self.tell("RUNNING")
+            self.emit("RUNNING")
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
         """Count its rows, and send the counts once a minute."""
@@ -106,9 +106,9 @@ class Lineage(Listener):
             if is_due:
                 self._due_s = self.clock() + _EVERY_S
         if is_due:
-            self.tell("RUNNING")
+            self.emit("RUNNING")
 
-    def tell(self, state: State, error: BaseException | None = None) -> None:
+    def emit(self, state: State, error: BaseException | None = None) -> None:
         """Send what is known now."""
         from spark_jobs.observe.lineage.events import Moment
 
@@ -137,14 +137,14 @@ def lineage_of(spec: Spec) -> Iterator[tuple[Listener, ...]]:
     run_id, namespace = str(uuid.uuid4()), os.environ.get(NAMESPACE) or "eos"
     emitter = Emitter(lambda moment: client.emit(event(spec, run_id, namespace, moment)))
     lineage = Lineage(spec, emitter.send)
-    lineage.tell("START")
+    lineage.emit("START")
     try:
         yield (lineage,)
     except BaseException as error:
-        lineage.tell("FAIL", error)
+        lineage.emit("FAIL", error)
         raise
     else:
-        lineage.tell("COMPLETE")
+        lineage.emit("COMPLETE")
     finally:
         emitter.close()
 
@@ -156,9 +156,9 @@ def _client() -> OpenLineageClient | None:
         missing = "a variable of OpenLineage is set, and its client is not installed (eos-spark[openlineage])"
         _log.warning("no lineage is sent: %s", missing)
         return None
-    logging.getLogger("openlineage").parent = _log  # what it has to say goes where our own log goes
+    logging.getLogger("openlineage").parent = _log  # its lines are written with ours
     try:
         return OpenLineageClient()
-    except Exception as error:  # noqa: BLE001  # whatever the client says of its settings
+    except Exception as error:  # noqa: BLE001  # any error of its settings
         _log.warning("no lineage is sent: the settings of OpenLineage are wrong: %s", error)
         return None

@@ -198,7 +198,7 @@ def test_more_events_than_can_be_sent_are_dropped_and_named(spec: Spec, caplog: 
     lineage = Lineage(spec, emitter.send)
     with caplog.at_level(logging.WARNING, "eos"):
         for _ in range(listener._MOST + 5):
-            lineage.tell("RUNNING")
+            lineage.emit("RUNNING")
     assert "100 others wait" in caplog.text
     hold.set()
     emitter.close(10)
