@@ -15,7 +15,8 @@ from connectors.spec.expectations import DEAD_LETTER
 from connectors.spec.spec import Spec
 from connectors.spec.sql_syntax import Columns
 
-_OF_STATE: Final = ("watermark", "output_mode")
+_OF_STATE: Final = {"watermark": "watermark", "output_mode": "output_mode", "state_ttl_s": "state_ttl"}
+"""Fields of a step that concern state, with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) 
     _check_columns(document, spec, columns)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
-        for key in (key for key in _OF_STATE if step.name in names and key in step.model_fields_set):
+        for key in (key for name, key in _OF_STATE.items() if step.name in names and name in step.model_fields_set):
             found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
             document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import keyword
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from connectors.api.fields import Duration, NonEmpty, StepName, matching
+from connectors.api.fields import Duration, NonEmpty, PositiveDuration, StepName, matching
 from connectors.api.mistakes import nearest
 from connectors.api.model import Strict, refuse, shown, wrong
 from connectors.spec.expectations import DEAD_LETTER, Expectations
 from connectors.spec.flow import code_in, command_in, computes_a_name
+
+TTL_ARGUMENT: Final = "state_ttl_ms"
+"""The keyword argument by which a function gets `state_ttl`."""
 
 _COMPLETE: Final = (
     "'complete' writes the whole result again at every checkpoint, and the table would hold it once for each"
@@ -91,6 +94,18 @@ class SqlStep(Step):
     sql: Annotated[NonEmpty, AfterValidator(_without_code)]
     """Spark SQL over the names of sources and earlier steps."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_ttl(cls, value: object) -> object:
+        if isinstance(value, dict) and "state_ttl" in value:
+            raise wrong(
+                "Spark has no TTL for aggregations, deduplications and joins",
+                "watermark, which removes their state by event time",
+                "a python step with transformWithState",
+                at="state_ttl",
+            )
+        return value
+
 
 class PythonStep(Step):
     """`python`: a function of DataFrames, called once when the query is built, with `options` as keyword arguments."""
@@ -108,6 +123,22 @@ class PythonStep(Step):
     """The step sorts each key's rows by partition and offset, as needed above a source with `split_above`."""
     options: Annotated[dict[str, Any], BeforeValidator(_plain), AfterValidator(_keywords)] = Field(default_factory=dict)
     """Keyword arguments of the function."""
+    state_ttl_s: PositiveDuration | None = Field(None, alias="state_ttl")
+    """Time from the last update of a state variable of `transformWithState` until it expires. The function gets it as
+    the keyword argument `state_ttl_ms`."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All keyword arguments of the function."""
+        if self.state_ttl_s is None:
+            return self.options
+        return {**self.options, TTL_ARGUMENT: round(self.state_ttl_s * 1000)}
+
+    @model_validator(mode="after")
+    def _one_ttl(self) -> Self:
+        if self.state_ttl_s is not None and TTL_ARGUMENT in self.options:
+            raise wrong("state_ttl is the argument 'state_ttl_ms', which options also sets", at="state_ttl")
+        return self
 
 
 SQL: Final = "<sql>"

@@ -21,6 +21,7 @@ from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.query.expectations import failing, passing, with_rules
 from spark_jobs.query.one_query import NoQueryError, check_query
+from spark_jobs.query.plan import adds_expiring_state
 
 
 def apply_steps(
@@ -63,7 +64,16 @@ def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[
     if isinstance(step, SqlStep):
         check_query(spark, step.sql)
         return spark.sql(step.sql)
-    return call_step(step, spec.folder, {name: spark.table(name) for name in step.from_})
+    given = {name: spark.table(name) for name in step.from_}
+    frame = call_step(step, spec.folder, given)
+    if step.state_ttl_s is not None and not adds_expiring_state(given.values(), frame):
+        message = f"step {step.name}: state_ttl has no effect: no state of the step can expire"
+        remedy = (
+            "pass state_ttl_ms to getValueState, getListState or getMapState of a transformWithState with timeMode "
+            '"ProcessingTime": Spark has no TTL for other state'
+        )
+        raise SpecError(message, remedy=remedy)
+    return frame
 
 
 def _first_line(error: Exception) -> str:
@@ -81,7 +91,7 @@ def call_step(step: PythonStep, folder: Path, frames: Mapping[str, DataFrame]) -
     module_name, _, function_name = step.python.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), function_name)
-        result = function(*[frames[name] for name in step.from_], **step.options)
+        result = function(*[frames[name] for name in step.from_], **step.arguments)
     except (ConnectorError, PySparkException, Py4JError):
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.spec import Mistake, SpecMistakesError, load_spec
+from connectors.spec import Mistake, PythonStep, SpecMistakesError, load_spec
 from connectors.sql.mysql.entry import MySqlEntry
 
 GOOD = """\
@@ -162,6 +162,21 @@ SINGLE = [
         17,
         "transforms[1].options['a b']",
         "cannot be the name",
+    ),
+    (
+        "    from: big\n",
+        "    from: big\n    options: {state_ttl_ms: 1}\n    state_ttl: 1h\n",
+        18,
+        "transforms[1].state_ttl",
+        "state_ttl is the argument 'state_ttl_ms', which options also sets",
+    ),
+    ("    from: big\n", "    from: big\n    state_ttl: 0s\n", 17, "transforms[1].state_ttl", "0 is too short"),
+    (
+        "    sql: SELECT value FROM orders\n",
+        "    sql: SELECT value FROM orders\n    state_ttl: 30d\n",
+        14,
+        "transforms[0].state_ttl",
+        "Spark has no TTL for aggregations, deduplications and joins",
     ),
     ("    from: big\n", "    from: big\n    output_mode: complete\n", 17, "transforms[1].output_mode", "whole result"),
     (
@@ -342,6 +357,18 @@ def test_state_behind_the_trunk_is_refused(tmp_path: Path) -> None:
     (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))
     assert mistake.path == "transforms[1].watermark"
     assert "'small' stands behind 'big', where the flow divides" in mistake.found
+
+
+def test_a_state_ttl_behind_the_trunk_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("    from: big\n", "    from: big\n    state_ttl: 1min\n", 1)
+    (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))
+    assert mistake.path == "transforms[1].state_ttl"
+
+
+def test_a_function_gets_the_state_ttl_in_milliseconds() -> None:
+    step = {"name": "a", "python": "m:f", "from": "s", "options": {"x": 1}}
+    assert PythonStep.model_validate(step).arguments == {"x": 1}
+    assert PythonStep.model_validate({**step, "state_ttl": "1.5d"}).arguments == {"x": 1, "state_ttl_ms": 129_600_000}
 
 
 def test_steps_in_a_circle_are_named_all(tmp_path: Path) -> None:

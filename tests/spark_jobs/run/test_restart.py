@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from eos.errors import (
 )
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
-from spark_jobs.query.plan import is_stateful
+from spark_jobs.query.plan import adds_expiring_state, is_stateful
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run import runner
 from spark_jobs.run.control import StopControl
@@ -271,6 +271,35 @@ class _Iterator:
 
     def next(self) -> _Node:
         return self._left.pop(0)
+
+
+@dataclass
+class _Mode:
+    """A time mode of Spark's."""
+
+    name: str
+
+    def toString(self) -> str:  # noqa: N802 Java's name
+        return self.name
+
+
+class _StateNode(_Node):
+    """A `transformWithState` with a time mode."""
+
+    def __init__(self, mode: str, *below: _Node) -> None:
+        super().__init__("TransformWithStateInPySpark", *below)
+        self.mode = _Mode(mode)
+
+    def timeMode(self) -> _Mode:  # noqa: N802 Java's name
+        return self.mode
+
+
+def test_only_state_in_processing_time_can_expire() -> None:
+    stream = _Node("StreamingRelationV2")
+    expiring = _Node("Project", _StateNode("ProcessingTime", stream))
+    for step, expires in ((expiring, True), (_StateNode("NoTime", stream), False), (_Node("Aggregate", stream), False)):
+        assert adds_expiring_state([cast(Any, stream)], cast(Any, step)) is expires
+    assert not adds_expiring_state([cast(Any, expiring)], cast(Any, _Node("Project", expiring))), "an earlier step's"
 
 
 @pytest.mark.parametrize("name", ["Except", "Intersect", "Distinct", "Aggregate"])
