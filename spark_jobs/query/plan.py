@@ -65,7 +65,7 @@ def new_state(before: DataFrame, after: DataFrame, output_mode: str) -> str:
 
 
 def adds_expiring_state(before: Iterable[DataFrame], after: DataFrame) -> bool:
-    """Return whether a step that made `after` of `before` has state whose variables may have a TTL.
+    """Return whether a step from `before` to `after` has state whose variables may have a TTL.
 
     Spark accepts a TTL only in a `transformWithState` with the time mode "ProcessingTime".
     """
