@@ -251,7 +251,7 @@ SINGLE = [
     ("pipeline: orders", "pipeline: orders\npipeline: more", 2, "pipeline", "stands twice, first in line 1"),
     ("pipeline: orders", "pipeline: !!int 3", 1, "pipeline", "the tag tag:yaml.org,2002:int is not allowed"),
     ("pipeline: orders", "pipeline: ${env:NOPE}", 1, "pipeline", "the environment variable NOPE is not set"),
-    ("pipeline: orders", "pipeline: ${strongbox:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${aws:…}, ${azure:…}, ${env:…}"),
+    ("pipeline: orders", "pipeline: ${strongbox:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${aws:…}"),
     ("pipeline: orders", "pipeline: ${env:X", 1, "pipeline", "is not closed with '}'"),
     ("pipeline: orders", "pipeline: ${file:/no/such}", 1, "pipeline", "the file /no/such cannot be read: No such file"),
 ]
