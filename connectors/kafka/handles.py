@@ -56,8 +56,8 @@ _undestroyed: Final[deque[Any]] = deque()
 class _DestroyedElsewhere:
     """Part of every handle: it is not destroyed in a thread of librdkafka, which would abort the process.
 
-    A callback allocates memory, so it may run the garbage collector, which may find the handle of that very thread in a
-    cycle, such as an error that refers to its frames. The handle then survives until another thread drops it.
+    A callback allocates memory, so the garbage collector may run in it. It may find the handle of that very thread in a
+    cycle, such as that of an error and its frames. The handle then lives until another thread drops it.
     """
 
     def __del__(self) -> None:
