@@ -57,7 +57,7 @@ class _DestroyedElsewhere:
     """Part of every handle: it is not destroyed in a thread of librdkafka, which would abort the process.
 
     A callback allocates memory, so the garbage collector may run in it. It may find the handle of that very thread in a
-    cycle, such as that of an error and its frames. The handle then lives until another thread drops it.
+    cycle, such as that of an error and its frames. The handle then remains until another thread drops it.
     """
 
     def __del__(self) -> None:
