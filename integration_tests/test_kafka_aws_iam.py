@@ -29,7 +29,7 @@ from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.test_kafka_sink import KafkaPipeline
 from twophase.values import OffsetRange, StartingPoint
 
-pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.xdist_group("aws-identities")]
 
 _TOPIC = f"by-aws-{secrets.token_hex(4)}"
 _LIFE_S = 8

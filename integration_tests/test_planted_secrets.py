@@ -28,7 +28,7 @@ from integration_tests.services.kafka_secured import SecuredKafka
 from tests.object_store import KEYS, Bucket
 from tests.page_http import client_of
 
-pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.xdist_group("aws-identities")]
 
 _RECORDS = 2 * CHECKPOINT_RECORDS
 _VISIBLE_S = 300.0

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Final
 
@@ -46,8 +47,31 @@ class ClientErrors:
         return (error for at, error in list(self._told) if at >= begin)
 
 
+_callback_threads: Final[set[int]] = set()
+"""Threads of librdkafka in which a callback of ours runs now."""
+_undestroyed: Final[deque[Any]] = deque()
+"""Handles that Python's garbage collector found in such a thread. The next `new_handle` destroys them."""
+
+
+class _DestroyedElsewhere:
+    """Part of every handle: it is not destroyed in a thread of librdkafka, which would abort the process.
+
+    A callback allocates memory, so the garbage collector may run in it. It may find the handle of that very thread in a
+    cycle, such as that of an error and its frames. The handle then remains until another thread drops it.
+    """
+
+    def __del__(self) -> None:
+        if threading.get_ident() in _callback_threads:
+            _undestroyed.append(self)
+
+
+@lru_cache
+def _destroyed_elsewhere(kind: type) -> type:
+    return type(kind.__name__, (_DestroyedElsewhere, kind), {"__module__": kind.__module__})
+
+
 class AwsTokens:
-    """Signs a token whenever a client wants one: `oauth_cb` of confluent_kafka.
+    """Signs a token whenever a client wants one: `sign` is the `oauth_cb` of confluent_kafka.
 
     A thread of the client's own calls it, whether or not the client is polled: when the client is made, and before the
     last token has used up its time. So it goes on in a long transaction, and while nothing is read.
@@ -65,17 +89,21 @@ class AwsTokens:
         with self._lock:
             self._first = first
 
-    def __call__(self, config: str) -> tuple[str, float, str, dict[str, str]]:
+    def sign(self, config: str) -> tuple[str, float, str, dict[str, str]]:
         """Return a token, its end in seconds since 1970, and neither principal nor extensions: the token names it."""
-        del config
-        with self._lock:
-            first, self._first = self._first, None
+        _callback_threads.add(threading.get_ident())  # first: nothing before it runs the garbage collector
         try:
-            token, end = first or msk_token(self._identity)
-        except AwsLoginError as error:
-            self._complaints.add(as_kafka_error(error))
-            raise
-        return token, end, "", {}
+            del config
+            with self._lock:
+                first, self._first = self._first, None
+            try:
+                token, end = first or msk_token(self._identity)
+            except AwsLoginError as error:
+                self._complaints.add(as_kafka_error(error))
+                raise
+            return token, end, "", {}
+        finally:
+            _callback_threads.discard(threading.get_ident())
 
 
 def as_kafka_error(error: AwsLoginError) -> KafkaError:
@@ -85,7 +113,7 @@ def as_kafka_error(error: AwsLoginError) -> KafkaError:
 
 
 def new_handle(
-    kind: Callable[..., Any],
+    kind: type,
     connection: Connection,
     settings: Mapping[str, str | int | bool],
     complaints: ClientErrors,
@@ -99,6 +127,7 @@ def new_handle(
     Raises KafkaException: without AWS IAM for a wrong setting alone; with it, an error that `is_login` finds says that
     there is no token. Raises SpecError where the packages are missing.
     """
+    _undestroyed.clear()
     given: dict[str, Any] = {**settings, **callbacks, "error_cb": complaints.add}
     if connection.aws is not None:
         tokens = AwsTokens(connection.aws, complaints)
@@ -106,8 +135,8 @@ def new_handle(
             tokens.sign_first()
         except AwsLoginError as error:
             raise KafkaException(as_kafka_error(error)) from None
-        given["oauth_cb"] = tokens
-    return kind(given, logger=QuietLogger())
+        given["oauth_cb"] = tokens.sign
+    return _destroyed_elsewhere(kind)(given, logger=QuietLogger())
 
 
 def is_login(error: KafkaError) -> bool:

@@ -84,7 +84,7 @@ def test_why_there_is_no_token_is_told_by_the_client(program: Program) -> None:
     tokens = AwsTokens(_HERE, complaints)
     tokens.sign_first()
     assert program.calls == 1
-    token, end, *nothing = tokens("")
+    token, end, *nothing = tokens.sign("")
     assert program.calls == 1, "the one that was signed first"
     assert len(token) > 100
     assert end > time.time()
@@ -92,7 +92,7 @@ def test_why_there_is_no_token_is_told_by_the_client(program: Program) -> None:
     (program.config.parent / "identity").unlink()
     forget_sessions()
     with pytest.raises(AwsLoginError):
-        tokens("")
+        tokens.sign("")
     (told,) = complaints.since(60)
     assert "no credentials of AWS" in told.str()
     assert not is_refusal(told), "the program failed, and may give some the next time"

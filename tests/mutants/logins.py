@@ -29,6 +29,17 @@ MUTANTS: Final = (
         caught_by=(f"{_AWS}::test_why_there_is_no_token_is_told_by_the_client",),
     ),
     Mutant(
+        name="a handle of librdkafka is destroyed in its own thread",
+        rule=_MSK,
+        path="connectors/kafka/handles.py",
+        before="        if threading.get_ident() in _callback_threads:\n",
+        after="        if not _callback_threads:\n",
+        caught_by=(
+            "tests/connectors/kafka/test_handles.py"
+            "::test_a_handle_that_is_found_in_its_own_thread_is_destroyed_in_another_one",
+        ),
+    ),
+    Mutant(
         name="a fork waits for a lock of its parent's thread, or signs with the parent's credentials",
         rule=_MSK,
         path="connectors/aws.py",
