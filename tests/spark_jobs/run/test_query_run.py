@@ -216,7 +216,7 @@ def test_a_run_shows_the_checkpoint_in_progress_and_the_wait_between_two() -> No
     pacing = SimpleNamespace(schedule=SimpleNamespace(due_s=time.monotonic() + 5))
     withheld = SimpleNamespace(splits=[])
     build: Any = _Started
-    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, None, withheld)
+    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, None, withheld, _Lag())
     idle = epoch.activity()
     assert (idle.phase, idle.checkpoint_id) == ("idle", None)
     assert idle.due_at is not None

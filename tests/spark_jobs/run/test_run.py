@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from connectors.registry import build_sink
@@ -35,7 +36,7 @@ sinks: [{name: w, from: orders, connector: sqlite, path: ./w.db, table: t, commi
 
 
 class _Source:
-    name, withheld_remedy = "orders", ""
+    name, withheld_remedy, schema = "orders", "", pa.schema([("id", pa.int64())])
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
         return StartingPoint({} if known.positions else {"t/0": 0}, {"t": "id"})
@@ -163,7 +164,7 @@ def test_steps_that_keep_state_do_not_begin_in_each_others_places(run: _Run, mon
         plans.keep(run.log.location, head.incarnation, plan(one, other))
         raise SinkUnavailableError("away")
 
-    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None), _away]
+    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None, columns={}), _away]
     monkeypatch.setattr(runner, "plan_of", lambda *_: plan(other, one))
     ended = run.run()
     assert isinstance(ended, IdentityError)
