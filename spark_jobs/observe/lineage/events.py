@@ -21,7 +21,7 @@ from openlineage.client.generated.sql_job import SQLJobFacet
 
 from connectors.api.entry import Entry, SinkEntry
 from connectors.spec import Spec, SqlStep
-from spark_jobs.observe.lineage.columns import Origins, Types, origins
+from connectors.spec.sql_origins import Origins, Types, origins
 from twophase.version import installed_version
 
 PRODUCER: Final = "https://pypi.org/project/eos-spark/"

@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from connectors.spec import Spec
+from connectors.spec.sql_origins import Types
 from eos.bounded import shorten
-from spark_jobs.observe.lineage.columns import Types
 from spark_jobs.observe.report import CheckpointReport, Listener
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ import pytest
 from openlineage.client.client import OpenLineageClient
 
 from connectors.spec import Spec, load_spec
+from connectors.spec.sql_origins import origins
 from spark_jobs.observe.lineage import listener
-from spark_jobs.observe.lineage.columns import origins
 from spark_jobs.observe.lineage.listener import NAMESPACE, Lineage, lineage_of
 from tests.spark_jobs.page.test_metrics import report
 

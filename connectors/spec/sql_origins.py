@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from connectors.spec import Spec, SqlStep
+from connectors.spec.spec import Spec
 from connectors.spec.sql_syntax import parse
+from connectors.spec.steps import SqlStep
 
 if TYPE_CHECKING:
     from sqlglot.lineage import Node
