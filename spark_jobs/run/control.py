@@ -36,13 +36,13 @@ class StopControl:
     """Shared by the thread that waits for the query, Spark's thread that runs checkpoints, and the signal handler.
 
     The handler only assigns plain attributes: it may interrupt the waiting thread anywhere, also inside a lock or a
-    call to
-    the JVM, so that it must not take a lock or call the JVM itself.
+    call to the JVM. So it must not take a lock or call the JVM itself.
     """
 
     requested: str = ""  # why; empty while nobody asked
     abort_running: bool = False  # do not wait for the running checkpoint: abort it
     restart_requested: bool = False  # end the query after its checkpoint, and start a new one
+    caught_up: bool = False  # end the query after its checkpoint: it has nothing to read, and would go on for ever
     _resumed: threading.Event = field(default_factory=threading.Event, init=False)
     _idle: threading.Event = field(default_factory=threading.Event, init=False)
     _running: Cancellable | None = field(default=None, init=False)
@@ -72,8 +72,8 @@ class StopControl:
         return bool(self.requested)
 
     def ends_query(self) -> bool:
-        """Return whether the query must not begin another checkpoint: for a stop, or for a restart on request."""
-        return self.is_stopping() or self.restart_requested
+        """Return whether the query must not begin another checkpoint: for a stop, a restart, or as it has caught up."""
+        return self.is_stopping() or self.restart_requested or self.caught_up
 
     def ending(self) -> Literal["stopped", "caught up"]:
         """How a run has ended that did not fail."""
@@ -87,9 +87,7 @@ class StopControl:
         """
         self._begin()
         try:
-            if self.is_stopping():
-                raise StopRequestedError
-            if self.restart_requested:
+            if self.ends_query():
                 raise StopRequestedError
             self._running = batch
             yield

@@ -42,6 +42,12 @@ _POLL_S = 0.2
 _WITHHELD_S = 1.0
 _DONE_S = 10.0  # for Spark to write a small file after a batch
 _DONE_POLL_S = 0.01
+_EMPTY_AT_END = 2
+"""Checkpoints that read nothing, one after another, with which a query has caught up.
+
+The first one takes a new watermark into account. Spark plans more of them for ever where `transformWithState` has the
+time mode "ProcessingTime" (SPARK-50180).
+"""
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """Errors of a call into the JVM, also after the JVM has ended."""
 
@@ -78,6 +84,8 @@ class QueryRun:
     _batch: SparkBatch | None = None  # in progress; read by other threads, as the next one
     _times: tuple[float, float] = field(default_factory=lambda: (0.0, time.time()))  # its begin; end of the one before
     _is_kept: bool = False  # `plan`, beside the checkpoint
+    _ends_caught_up: bool = False
+    _empty: int = 0  # newest checkpoints that read nothing, one after another
     _ends: EndsHeld = field(default_factory=EndsHeld)
     _progress: QueryProgress = field(init=False)
 
@@ -100,6 +108,7 @@ class QueryRun:
 
     def run(self, *, until_caught_up: bool) -> None:
         """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
+        self._ends_caught_up, self.control.caught_up = until_caught_up, False
         self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
@@ -108,10 +117,11 @@ class QueryRun:
         finally:
             self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
         # A stop ends the query by an error as well. The start after a restart commits what waits.
-        if self.control.is_stopping() or (self.failure is None and not self.control.restart_requested):
+        has_failed = self.failure is not None and not isinstance(self.failure, StopRequestedError)
+        if self.control.is_stopping() or not (has_failed or self.control.restart_requested):
             self.driver.drain()
             self.checkpoint_requests.look()
-        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
+        if self.failure is not None and has_failed:
             raise self.failure
 
     def _wait(self, query: StreamingQuery) -> None:
@@ -122,7 +132,7 @@ class QueryRun:
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
                 if self.control.ends_query():
-                    self.listener.on_state("stopping" if self.control.is_stopping() else "restarting on request")
+                    self._report_end()
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
@@ -131,6 +141,12 @@ class QueryRun:
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
+
+    def _report_end(self) -> None:
+        if self.control.is_stopping():
+            self.listener.on_state("stopping")
+        elif self.control.restart_requested:
+            self.listener.on_state("restarting on request")
 
     def _await_done(self, query: StreamingQuery) -> None:
         """Block until Spark has written `commits/N` of the newest checkpoint, which `query.stop` would interrupt.
@@ -202,6 +218,7 @@ class QueryRun:
                 if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
                     left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
+                    self._end_if_caught_up(batch)
                     # Where a source does not count, rows that were written take the place of its records.
                     records = report.records if report.records is not None else report.record.rows
                     self.pacing.took(records, report.duration_s)
@@ -215,6 +232,13 @@ class QueryRun:
             self._batch = None
         if not report.replayed:
             self._progress.decided(checkpoint_id)
+
+    def _end_if_caught_up(self, batch: SparkBatch) -> None:
+        """Spark's thread. End a query that reads nothing more and does not end by itself."""
+        self._empty = 0 if any(batch.ranges.values()) else self._empty + 1
+        if self._ends_caught_up and self._empty >= _EMPTY_AT_END:
+            self.pacing.pause(paused=True)
+            self.control.caught_up = True
 
     def _keep_plan(self) -> None:
         """With the first batch: before it, the state that there is was made by another query, if not by none."""

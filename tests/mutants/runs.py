@@ -177,7 +177,7 @@ MUTANTS: Final = (
         name="a checkpoint begins after a request to stop",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
-        before="""            if self.is_stopping():
+        before="""            if self.ends_query():
                 raise StopRequestedError
 """,
         after="",
@@ -187,8 +187,16 @@ MUTANTS: Final = (
         name="a checkpoint begins after a request to restart",
         rule="docs/how-to/watching.md",
         path="spark_jobs/run/control.py",
-        before="            if self.restart_requested:\n",
-        after="            if False:\n",
+        before="self.is_stopping() or self.restart_requested or self.caught_up\n",
+        after="self.is_stopping() or self.caught_up\n",
+        caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a checkpoint begins after the query has caught up",
+        rule="docs/reference/spec.md",
+        path="spark_jobs/run/control.py",
+        before="self.is_stopping() or self.restart_requested or self.caught_up\n",
+        after="self.is_stopping() or self.restart_requested\n",
         caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
     ),
     Mutant(

@@ -21,10 +21,13 @@ class _Batch:
         self.cancelled.set()
 
 
-@pytest.mark.parametrize("request_of", ["stop", "restart"])
+@pytest.mark.parametrize("request_of", ["stop", "restart", "caught up"])
 def test_no_checkpoint_begins_after_the_request(request_of: str) -> None:
-    control = StopControl()
-    control.requested, control.restart_requested = "SIGTERM" * (request_of == "stop"), request_of == "restart"
+    control = StopControl(
+        requested="SIGTERM" * (request_of == "stop"),
+        restart_requested=request_of == "restart",
+        caught_up=request_of == "caught up",
+    )
     assert control.ends_query()
     assert control.is_stopping() == (request_of == "stop")
     with pytest.raises(StopRequestedError), control.checkpoint(_Batch()):
