@@ -66,7 +66,8 @@ class _DestroyedElsewhere:
 
 
 @lru_cache
-def _destroyed_elsewhere(kind: type) -> type:
+def _derive(kind: type) -> type:
+    """Return the class of confluent_kafka with that part."""
     return type(kind.__name__, (_DestroyedElsewhere, kind), {"__module__": kind.__module__})
 
 
@@ -92,16 +93,15 @@ class AwsTokens:
     def sign(self, config: str) -> tuple[str, float, str, dict[str, str]]:
         """Return a token, its end in seconds since 1970, and neither principal nor extensions: the token names it."""
         _callback_threads.add(threading.get_ident())  # first: nothing before it runs the garbage collector
+        del config
         try:
-            del config
             with self._lock:
                 first, self._first = self._first, None
-            try:
-                token, end = first or msk_token(self._identity)
-            except AwsLoginError as error:
-                self._complaints.add(as_kafka_error(error))
-                raise
+            token, end = first or msk_token(self._identity)
             return token, end, "", {}
+        except AwsLoginError as error:
+            self._complaints.add(as_kafka_error(error))
+            raise
         finally:
             _callback_threads.discard(threading.get_ident())
 
@@ -136,7 +136,7 @@ def new_handle(
         except AwsLoginError as error:
             raise KafkaException(as_kafka_error(error)) from None
         given["oauth_cb"] = tokens.sign
-    return _destroyed_elsewhere(kind)(given, logger=QuietLogger())
+    return _derive(kind)(given, logger=QuietLogger())
 
 
 def is_login(error: KafkaError) -> bool:
