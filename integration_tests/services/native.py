@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 
 import psutil
@@ -12,7 +13,7 @@ from integration_tests.services.kafka_native import KafkaNative
 from integration_tests.services.mariadb_native import MariadbNative
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.readiness import Obituary, await_database, await_kafka, database_server
-from integration_tests.services.state import State, data_folder, drop_data, free_port, tail
+from integration_tests.services.state import State, data_folder, free_port, tail
 from integration_tests.services.values import ServiceError, Services
 
 
@@ -46,7 +47,7 @@ class Native:
             for process in known.values():
                 process.stop()
             if known:
-                drop_data()
+                shutil.rmtree(data_folder())
             self._state.forget()
         return bool(known)
 

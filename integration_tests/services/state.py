@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -78,26 +77,12 @@ def data_folder() -> Path:
 
     Not under the work tree: a database started by root runs as another user, who may not be let into it, and a
     socket's path is limited to about a hundred characters.
-
-    With EOS_SERVICES_DATA the folder is a link to one in there. Tests are faster where that is in memory (`/dev/shm`),
-    and mean the same: what a killed process has written is kept, whether it was synced to a disk or not.
     """
     folder = Path("/var/tmp") / f"eos-services-{identity()}"
-    elsewhere = os.environ.get("EOS_SERVICES_DATA")
-    if elsewhere and not folder.is_symlink() and not folder.exists():
-        folder.symlink_to(Path(elsewhere) / folder.name)
-    folder.resolve().mkdir(mode=0o711, exist_ok=True)
-    if {folder.lstat().st_uid, folder.stat().st_uid} != {os.getuid()}:
+    folder.mkdir(mode=0o711, exist_ok=True)
+    if folder.stat().st_uid != os.getuid():
         raise ServiceError(f"{folder} belongs to somebody else; remove it")
     return folder
-
-
-def drop_data() -> None:
-    """Remove the folder of the native servers' data; none of them runs."""
-    folder = data_folder()
-    shutil.rmtree(folder.resolve())
-    if folder.is_symlink():
-        folder.unlink()
 
 
 def free_port(wanted: int) -> int:
