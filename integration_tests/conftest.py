@@ -75,6 +75,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    databases.share_tls_context()
     for marker in MARKERS:
         config.addinivalue_line("markers", marker)
     config.pluginmanager.register(Report(require_all=config.getoption("--require-all")), "service-report")
@@ -97,6 +98,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("cluster"))
         if "copied_kafka" in fixtures:  # at one address, and with one folder
             item.add_marker(pytest.mark.xdist_group("copied-kafka"))
+        if getattr(item, "originalname", "") == "test_a_million_rows":  # of each sink, half a minute
+            item.add_marker(pytest.mark.in_turns)
         if "installed" in fixtures:  # built once, which takes a minute
             item.add_marker(pytest.mark.xdist_group("installed"))
         parameters = item.callspec.params if hasattr(item, "callspec") else {}

@@ -67,6 +67,7 @@ def _taken(place: Place) -> set[str]:
     return {TEXTS[at] for at in found}
 
 
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_mysql_takes_a_text_as_it_is_or_not_at_all_in_any_character_set(mysql: Place, variant: str) -> None:
     taken = {}
@@ -81,6 +82,7 @@ def test_mysql_takes_a_text_as_it_is_or_not_at_all_in_any_character_set(mysql: P
 
 
 @pytest.mark.any_server
+@pytest.mark.in_turns
 @pytest.mark.timeout(600)
 def test_postgresql_takes_a_text_as_it_is_or_not_at_all(postgres_place: Place) -> None:
     execute(postgres_place, "CREATE TABLE t (id BIGINT, v TEXT)")

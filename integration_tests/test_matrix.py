@@ -1,8 +1,8 @@
 """`kill -9` at every point of a checkpoint, for every sink and variant.
 
-Every run kills one pipeline with all sinks at every point, on each kind of server. Each sink has reached the point when
-the pipeline is killed. Pipelines with one sink each are killed at one point each, which a seed chooses. A run takes
-some of them (harness/turns.py), and `make matrix` kills each at every point.
+Every run kills one pipeline with all sinks at every point on native servers, and at a third of them in containers. Each
+sink has reached the point when the pipeline is killed. Pipelines with one sink each are killed at one point each, which
+a seed chooses. A run takes some of them (harness/turns.py), and `make matrix` kills each at every point.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ class SinksPipeline(Pipeline):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each sink, with the points of this run, and one for all sinks, with all points."""
     if "case" in metafunc.fixturenames:
-        cases = points_of_run(seed_of_run())
+        cases = points_of_run(seed_of_run(), metafunc.config.getoption("--kind"))
         metafunc.parametrize(
             ("case", "points"), [pytest.param(name, cases[name], id=name, marks=_marks(name)) for name in cases]
         )
 
 
 def _marks(case: str) -> list[pytest.MarkDecorator]:
-    """All sinks are killed on each kind of server in every run."""
+    """All sinks are killed in every run, on each kind of server."""
     if case == ALL:
         return []
     return [pytest.mark.any_server, pytest.mark.in_turns(part=EACH / len(points_of(case)))]

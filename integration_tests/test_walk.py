@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from integration_tests.harness.pipeline_process import PROJECT
 
 _STEP = re.compile(r"^\| `([a-z_.]+:\w[\w.]*)` \|", re.MULTILINE)
 
 
+@pytest.mark.in_turns
 def test_the_documented_steps_run_in_their_order(tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "explanation" / "architecture.md").read_text()
     documented = _STEP.findall(page)

@@ -92,6 +92,8 @@ def test_kills_of_one_sink_that_are_left_out_are_named() -> None:
     (head, *rest) = listing([Run("native", 5, [f"{_MATRIX}[{ALL}]", f"{_MATRIX}[sqlite upsert]"], {}, {})], [])
     assert head.startswith(f"kills of a pipeline with one sink: {pairs - 1} left out. To run them: make matrix.")
     assert head.endswith("A pipeline with all sinks was killed at every point.")
+    (in_containers, *_) = listing([Run("docker", 5, [f"{_MATRIX}[{ALL}]"], {}, {})], [])
+    assert in_containers.endswith("A pipeline with all sinks WAS NOT killed at every point.")
     (sqlite,) = (line for line in rest if "sqlite upsert" in line)
     (point,) = points_of_run(5)["sqlite upsert"]
     assert point not in sqlite

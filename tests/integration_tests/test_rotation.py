@@ -44,6 +44,12 @@ def test_each_run_kills_every_sink_at_each_of_its_points(seed: int | None) -> No
     assert {point for name in TARGETS for point in points_of(name)} == set(cases[ALL]) <= set(faults.POINTS)
 
 
+def test_three_runs_in_containers_kill_all_sinks_at_every_point() -> None:
+    parts = [points_of_run(seed, "docker")[ALL] for seed in (7, 8, 9)]
+    assert sorted(point for part in parts for point in part) == sorted(points_of_run(None)[ALL])
+    assert points_of_run(None, "docker") == points_of_run(None)
+
+
 def test_the_case_of_all_sinks_takes_no_turns() -> None:
     root = Path(test_matrix.__file__).parents[1]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", "-m", "not in_turns"]
