@@ -215,4 +215,5 @@ def _reason(sink: Section) -> str:
         model = plugins.load(plugins.SINKS, str(sink.get("connector")), SinkEntry)
     except plugins.PluginError:
         return ""
-    return model.exactly_once_only.get(str(sink.get("commit")), "")
+    default = model.model_fields["commit"].default if "commit" in model.model_fields else None
+    return model.exactly_once_only.get(str(sink.get("commit") or default), "")

@@ -42,7 +42,7 @@ class StopControl:
     requested: str = ""  # why; empty while nobody asked
     abort_running: bool = False  # do not wait for the running checkpoint: abort it
     restart_requested: bool = False  # end the query after its checkpoint, and start a new one
-    caught_up: bool = False  # end the query after its checkpoint: it has nothing to read, and would go on for ever
+    caught_up: bool = False  # end the query after its checkpoint: it has nothing to read, and Spark would not end it
     _resumed: threading.Event = field(default_factory=threading.Event, init=False)
     _idle: threading.Event = field(default_factory=threading.Event, init=False)
     _running: Cancellable | None = field(default=None, init=False)

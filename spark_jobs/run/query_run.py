@@ -234,7 +234,7 @@ class QueryRun:
             self._progress.decided(checkpoint_id)
 
     def _end_if_caught_up(self, batch: SparkBatch) -> None:
-        """Spark's thread. End a query that reads nothing more and does not end by itself."""
+        """Spark's thread. End a query that reads nothing more and that Spark would not end."""
         self._empty = 0 if any(batch.ranges.values()) else self._empty + 1
         if self._ends_caught_up and self._empty >= _EMPTY_AT_END:
             self.pacing.pause(paused=True)

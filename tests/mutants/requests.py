@@ -12,7 +12,7 @@ MUTANTS: Final = (
         rule="docs/how-to/operations.md, Pause and resume",
         path="spark_jobs/run/control.py",
         before="""            self._idle.clear()
-            if not self.is_paused() or self.is_stopping():
+            if not self.is_paused() or self.ends_query():
                 return
             self._idle.set()
 """,

@@ -124,9 +124,9 @@ MUTANTS: Final = (
         name="an error of a batch hides behind a stop",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/query_run.py",
-        before="""        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
+        before="""        has_failed = self.failure is not None and not isinstance(self.failure, StopRequestedError)
 """,
-        after="""        if self.failure is not None and not self.control.is_stopping():
+        after="""        has_failed = self.failure is not None and not self.control.is_stopping()
 """,
         caught_by=("tests/spark_jobs/run/test_query_run.py::test_a_stop_hides_no_error_of_the_checkpoint_that_it_met",),
     ),
@@ -225,9 +225,9 @@ MUTANTS: Final = (
         path="spark_jobs/run/control.py",
         before="""        self._begin()
         try:
-            if self.is_stopping""",
+            if self.ends_query""",
         after="""        try:
-            if self.is_stopping""",
+            if self.ends_query""",
         caught_by=("tests/spark_jobs/run/test_control.py::test_the_running_checkpoint_is_waited_for",),
     ),
 )
