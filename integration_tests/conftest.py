@@ -98,10 +98,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("cluster"))
         if "copied_kafka" in fixtures:  # at one address, and with one folder
             item.add_marker(pytest.mark.xdist_group("copied-kafka"))
-        if getattr(item, "originalname", "") == "test_a_million_rows":  # of each sink, half a minute
-            item.add_marker(pytest.mark.in_turns)
         if "installed" in fixtures:  # built once, which takes a minute
             item.add_marker(pytest.mark.xdist_group("installed"))
+        if getattr(item, "originalname", "") == "test_a_million_rows":  # of each sink, half a minute
+            item.add_marker(pytest.mark.in_turns)
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if parameters.get("kind") in {"postgresql", "sqlite"}:
             item.add_marker(pytest.mark.any_server)

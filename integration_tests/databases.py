@@ -1,4 +1,4 @@
-"""The databases of single tests: made, and dropped also after a test that left something prepared."""
+"""The databases of single tests, and what the tests' connections to them share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import sqlalchemy
 from pymysql.connections import Connection
-from pymysql.cursors import Cursor
 from sqlalchemy.exc import OperationalError
 
 from integration_tests.services import Services
@@ -25,7 +24,7 @@ def share_tls_context() -> None:
     make = pymysql_connection._create_ssl_ctx
     default = cache(lambda: make(None, {}))
 
-    def make_or_share(connection: Connection[Cursor], options: Any) -> Any:
+    def make_or_share(connection: object, options: Any) -> Any:
         return default() if options == {} else make(connection, options)
 
     pymysql_connection._create_ssl_ctx = make_or_share

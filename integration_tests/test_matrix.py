@@ -88,7 +88,7 @@ class SinksPipeline(Pipeline):
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test for each sink, with the points of this run, and one for all sinks, with all points."""
+    """One test for each sink, with the points of this run, and one for all sinks, with theirs."""
     if "case" in metafunc.fixturenames:
         cases = points_of_run(seed_of_run(), metafunc.config.getoption("--kind"))
         metafunc.parametrize(
