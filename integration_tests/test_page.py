@@ -171,7 +171,7 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
     browser.get(entry)
     shows(browser, ".state", "running")
     reached = []
-    for _ in range(19):
+    for _ in range(20):
         press(browser, Keys.TAB)
         element = browser.switch_to.active_element
         reached.append(element.text or element.get_attribute("aria-label"))
@@ -179,9 +179,9 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
             reached
         )
     assert reached[0] == "Skip to the content"
-    assert reached[1:5] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Restart"]
-    assert reached[5:9] == ["Stop", "Dark", "?", "Overview"]
-    assert reached[16:] == ["15 min", "1 h", "6 h"]
+    assert reached[1:6] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Pause", "Restart"]
+    assert reached[6:10] == ["Stop", "Dark", "?", "Overview"]
+    assert reached[17:] == ["15 min", "1 h", "6 h"]
     browser.execute_script("document.getElementById('skip').focus()")
     press(browser, Keys.ENTER, Keys.TAB)
     assert browser.switch_to.active_element.text == "15 min", "past the header"

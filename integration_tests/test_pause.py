@@ -26,8 +26,7 @@ def _await_rows(process: PipelineProcess, pipeline: Pipeline, rows: int) -> None
 def _facts(pipeline: Pipeline, command: str, *options: str) -> dict[str, object]:
     process = pipeline.command(command, "--json", *options)
     process.succeed()
-    line = next(each for each in process.output().splitlines() if each.startswith("{"))
-    found: dict[str, object] = json.loads(line)
+    found: dict[str, object] = json.loads(process.output())
     return found
 
 
@@ -67,6 +66,7 @@ def test_a_pause_lets_the_running_checkpoint_end(pipeline: Pipeline) -> None:
     process = pipeline.start(arm=["before-decide@1"])
     process.await_point("before-decide@1")
     pausing = pipeline.command("pause")
+    process.await_output("kind=pause")
     time.sleep(2.0)
     assert pausing.exit_code is None
     process.release("before-decide@1")
