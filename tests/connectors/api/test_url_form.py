@@ -37,8 +37,9 @@ def test_a_password_that_is_not_escaped_is_one_mistake_that_shows_none_of_it(
         (mistake,) = caught.value.mistakes
         assert mistake.path == "sinks[0].url"
         assert ESCAPES in mistake.allowed[0]
-        assert before not in caught.value.message
-        assert "mnis" not in caught.value.message
+        shown = caught.value.message.replace(str(tmp_path), "")
+        assert before not in shown
+        assert "mnis" not in shown
 
 
 def _by_environment(spec: str) -> tuple[str, dict[str, str]]:
