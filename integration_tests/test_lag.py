@@ -18,7 +18,7 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.services import Services
 from tests.page_http import Client, client_of
 
-pytestmark = pytest.mark.any_server
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _BEGUN = 1_000
 _BURST = 30_000

@@ -9,6 +9,8 @@ import pytest
 
 from integration_tests.harness.pipeline import TABLE, Pipeline
 
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
 _TTL_S = 8
 _COUNT = """
 from pyspark.sql import Row
@@ -54,7 +56,7 @@ def _step(pipeline: Pipeline, function: str = "counted") -> None:
 
 
 def _counts(pipeline: Pipeline) -> Counter[tuple[str, int]]:
-    found = pipeline.table.execute(f"SELECT word, CAST(payload AS INT) FROM `{TABLE}`")
+    found = pipeline.table.execute(f"SELECT word, CAST(payload AS SIGNED) FROM `{TABLE}`")
     return Counter((str(word), int(count)) for word, count in found)
 
 
