@@ -9,7 +9,7 @@ NAME: Final = "dead_letter"
 
 COLUMNS: Final = (
     "source",  # as the spec calls it, of the record that this is; NULL where it is only a row as JSON
-    "sink",  # of a row that it refused
+    "sink",  # of a row that it refused; NULL for a row that a rule of a step rejects
     "topic",
     "partition",
     "offset",

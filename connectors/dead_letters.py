@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from heapq import heappop, heappush
 from math import isfinite
 from typing import Any, Final, Self
 
@@ -168,6 +169,11 @@ class DeadLetter:
         return cls(**known)
 
     @property
+    def size(self) -> int:
+        """Bytes of key and value."""
+        return len(self.key or b"") + len(self.value or b"")
+
+    @property
     def place(self) -> str | None:
         """`topic/partition/offset` of the record; None where it is not known."""
         if self.topic is None or self.partition is None or self.offset is None:
@@ -186,6 +192,22 @@ class DeadLetter:
     def record(self) -> tuple[str, str, str] | None:
         """Source, place and digest of the record whose bytes these are; None for a row of which no more is known."""
         return None if self.source is None or self.place is None else (self.source, self.place, self.digest)
+
+
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""Of the keys and values that `newest` keeps."""
+
+
+def newest(letters: Iterable[DeadLetter], most: int, most_bytes: int = MOST_BYTES) -> list[DeadLetter]:
+    """Return at most `most` dead letters, the newest first, and fewer if they are large. Keeps no more in memory."""
+    kept: list[tuple[int, int, int, DeadLetter]] = []
+    size = 0
+    for number, letter in enumerate(letters):
+        heappush(kept, (letter.checkpoint_id, letter.offset or 0, number, letter))
+        size += letter.size
+        while len(kept) > most or (size > most_bytes and len(kept) > 1):
+            size -= heappop(kept)[-1].size
+    return [letter for *_, letter in sorted(kept, reverse=True)]
 
 
 def _in_utc(timestamp: str | None) -> bytes | None:

@@ -10,12 +10,16 @@ A name is imported when it is first used: `import eos` loads neither Spark nor a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from eos._interrupts import end_quietly
 
-from eos._imports import importer, refuse_shadows
+end_quietly()  # before the imports below, which take time
+
+from typing import TYPE_CHECKING, Final  # noqa: E402
+
+from eos._imports import importer, refuse_shadows  # noqa: E402
 
 if TYPE_CHECKING:
-    from connectors.api.contracts import DirectWriter, Finding, Horizon, Sink, Source, Writer
+    from connectors.api.contracts import DirectWriter, Finding, Horizon, MeasuredSource, Sink, Source, Writer
     from connectors.api.decoding import Decoded, Format, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
@@ -30,15 +34,18 @@ if TYPE_CHECKING:
     from spark_jobs.adapters.exactly_once import ExactlyOnce
     from spark_jobs.adapters.formats import register_formats
     from spark_jobs.cli.program import run
+    from spark_jobs.observe.checkpoint_listener import CheckpointListener, CompletedCheckpoint
     from twophase.ids import Scope, TransactionId
     from twophase.participants import Committer, Prepared
     from twophase.values import CommitOutcome, Committable, OffsetRange, SinkState, StartingPoint
 
 __all__ = [
     "BadRowError",
+    "CheckpointListener",
     "CommitOutcome",
     "Committable",
     "Committer",
+    "CompletedCheckpoint",
     "Decoded",
     "DirectWriter",
     "EosError",
@@ -46,6 +53,7 @@ __all__ = [
     "Finding",
     "Format",
     "Horizon",
+    "MeasuredSource",
     "OffsetRange",
     "Prepared",
     "Scope",
@@ -67,7 +75,7 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "Sink", "Source", "Writer"),
+    "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "MeasuredSource", "Sink", "Source", "Writer"),
     "connectors.api.decoding": ("Decoded", "Format", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),
@@ -82,6 +90,7 @@ _NAMES: Final = {
     "spark_jobs.adapters.exactly_once": ("ExactlyOnce",),
     "spark_jobs.adapters.formats": ("register_formats",),
     "spark_jobs.cli.program": ("run",),
+    "spark_jobs.observe.checkpoint_listener": ("CheckpointListener", "CompletedCheckpoint"),
     "twophase.ids": ("Scope", "TransactionId"),
     "twophase.participants": ("Committer", "Prepared"),
     "twophase.values": ("CommitOutcome", "Committable", "OffsetRange", "SinkState", "StartingPoint"),

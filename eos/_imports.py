@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from eos._interrupts import is_command
+
 PACKAGES: Final = ("connectors", "spark_jobs", "twophase", "wal")
 
 
@@ -26,7 +28,7 @@ def refuse_shadows() -> None:
         if found is not None and found.parent.resolve() != Path(__file__).parents[1].resolve():
             what = "file" if found.suffix else "folder"
             message = f"Python finds your {what} {found} instead of the package {name!r} of eos: rename it"
-            if _is_command():
+            if is_command():
                 print(f"error: {message}", file=sys.stderr)
                 sys.exit(2)
             raise ImportError(message, name="eos", path=str(found))
@@ -41,12 +43,6 @@ def _found(name: str) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     return Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin)
-
-
-def _is_command() -> bool:
-    """Whether this process is the command: its console script, or Python looking up the module of `-m eos`."""
-    started = sys.argv[0] if sys.argv else ""
-    return Path(started).name == "eos" or (started == "-m" and "eos" in sys.orig_argv)
 
 
 def importer(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], object]:

@@ -8,6 +8,7 @@ EosError
 │   │   ├── UnknownTopicError         a topic does not exist
 │   │   ├── SourceAccessError         the service refuses the credentials, or rights are missing
 │   │   └── BadRecordError            a record does not decode (`on_bad_record: fail`)
+│   ├── ExpectationError              rows of a checkpoint fail a rule of a step (`expect`)
 │   ├── SinkError                     a sink cannot take the rows
 │   │   ├── TargetError               the table is missing, or does not fit the rows
 │   │   ├── BadRowError               the sink refused a row because of its values (type, constraint, length)
@@ -19,6 +20,7 @@ EosError
 │   ├── SparkUnavailableError         Spark did not start, or its JVM ended
 │   ├── LostCommittableError          a committable of a completed checkpoint is gone (R7)
 │   ├── FencedError                   a newer epoch owns the pipeline (R1)
+│   ├── AlreadyRunningError           another process on this machine runs the pipeline
 │   ├── PermitRevokedError            a writer came too late: its attempt was aborted or its epoch ended (R5)
 │   ├── IdentityError                 head, Spark's checkpoint and the sinks contradict each other (R2)
 │   ├── SetBackError                  a sink lacks checkpoints that it had counted: it went back in time (H26)
@@ -32,6 +34,7 @@ EosError
 │   └── HistoryError                  the history of a pipeline cannot be read or written; it decides nothing
 └── WalError                          segments and their storage, see `wal.errors`
 
+Each class has a stable `code`, such as `EOS-UNKNOWN-TOPIC`, and docs/reference/errors.md a section for each code.
 `retriable` says whether a restart of the pipeline may cure the error. The restart strategy reads nothing else. A
 connector may raise a subclass of its own: handlers match by class, and an error that crosses to the driver arrives as
 its nearest class of this module.
@@ -39,15 +42,17 @@ its nearest class of this module.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from eos.bounded import shorten
 
 __all__ = [
+    "AlreadyRunningError",
     "BadRecordError",
     "BadRowError",
     "ConnectorError",
     "EosError",
+    "ExpectationError",
     "FencedError",
     "HeadAccessError",
     "HeadError",
@@ -77,22 +82,40 @@ __all__ = [
 ]
 
 
+ERRORS_PAGE: Final = "https://github.com/eos-spark/eos/blob/main/docs/reference/errors.md"
+"""The page with a section for each code."""
+
+
+def link_of(code: str) -> str:
+    """Return the URL of the section about a code."""
+    return f"{ERRORS_PAGE}#{code.lower()}"
+
+
 class EosError(Exception):
     """Root of all errors of the framework: a message, and a remedy in one sentence.
 
     Raised by: nothing directly. Catch it around `run` or a query to handle every failure that the framework reports.
     Attributes: `message` says what happened and where; `remedy` says what to do, or is empty; `retriable` says whether
-    a retry may help (each subtree says what is retried). `str` returns the message, and the remedy on a second line.
+    a retry may help (each subtree says what is retried); `code` names the kind of error, and `link` the section about
+    it. `str` returns the message, and the remedy on a second line. A traceback shows code and link as a note.
 
     Invariant: message and remedy are bounded. An error may quote a record, and logs, the history and the page read it.
+    Invariant: a code keeps its meaning in all later versions. A subclass without a code has its parent's.
     """
 
+    code: ClassVar[str] = "EOS-ERROR"
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, *, remedy: str = "") -> None:
         self.message = shorten(message)
         self.remedy = shorten(remedy)
         super().__init__(self.message)
+        self.add_note(f"{self.code}: {self.link}")
+
+    @property
+    def link(self) -> str:
+        """The URL of the section about this code: causes and remedies."""
+        return link_of(self.code)
 
     def __str__(self) -> str:
         return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
@@ -117,6 +140,8 @@ class SpecError(ConnectorError):
     for options of its entry that contradict each other. The command exits with code 2. A restart does not help.
     """
 
+    code = "EOS-SPEC"
+
 
 class SourceError(ConnectorError):
     """A read from a source failed.
@@ -126,6 +151,7 @@ class SourceError(ConnectorError):
     not cure set `retriable = False`.
     """
 
+    code = "EOS-SOURCE"
     retriable = True
 
 
@@ -136,24 +162,38 @@ class OffsetOutOfRangeError(SourceError):
     would not follow its last ones (R6). A restart does not help.
     """
 
+    code = "EOS-OFFSET-OUT-OF-RANGE"
     retriable = False
 
 
 class UnknownTopicError(SourceError):
     """A topic does not exist. Waiting does not create it."""
 
+    code = "EOS-UNKNOWN-TOPIC"
     retriable = False
 
 
 class SourceAccessError(SourceError):
     """The service refuses the credentials, or rights are missing."""
 
+    code = "EOS-SOURCE-ACCESS"
     retriable = False
 
 
 class BadRecordError(SourceError):
     """A record does not decode. The message names topic, partition, offset and the reason."""
 
+    code = "EOS-BAD-RECORD"
+    retriable = False
+
+
+class ExpectationError(ConnectorError):
+    """Rows of a checkpoint fail a rule of a step. The message names the step, the rule and the number of rows.
+
+    Raised before the checkpoint is decided: a rule with `action: fail`, or more rows than `max_failed` allows.
+    """
+
+    code = "EOS-EXPECTATION"
     retriable = False
 
 
@@ -163,6 +203,8 @@ class SinkError(ConnectorError):
     Raised by: `Sink`, `Writer` and `Committer`, where no subclass fits. The pipeline stops with this error.
     """
 
+    code = "EOS-SINK"
+
 
 class TargetError(SinkError):
     """The target is missing, or its columns do not fit the rows.
@@ -170,6 +212,8 @@ class TargetError(SinkError):
     Raised by: `Sink.open` and `Committer.inspect`, on the driver, before a record is read. The message lists every
     column that does not fit. A restart does not help.
     """
+
+    code = "EOS-TARGET"
 
 
 class BadRowError(SinkError):
@@ -179,13 +223,19 @@ class BadRowError(SinkError):
     in the spec, the refused row is searched, written there, and left out. Without `dead_letter` the pipeline stops.
     """
 
+    code = "EOS-BAD-ROW"
+
 
 class IncomparableRowsError(SinkError):
     """No column orders several rows of one key, so none of them is the newest. No single row is at fault."""
 
+    code = "EOS-INCOMPARABLE-ROWS"
+
 
 class TooManyBadRowsError(SinkError):
     """A sink refused more rows than may become dead letters in a checkpoint."""
+
+    code = "EOS-TOO-MANY-BAD-ROWS"
 
 
 class PrepareError(SinkError):
@@ -196,6 +246,7 @@ class PrepareError(SinkError):
     restart strategy decides (R8).
     """
 
+    code = "EOS-PREPARE"
     retriable = True
 
 
@@ -207,20 +258,27 @@ class SinkUnavailableError(ConnectorError):
     have landed is looked up, never assumed (R7). In a task it ends the attempt; the restart strategy decides.
     """
 
+    code = "EOS-SINK-UNAVAILABLE"
     retriable = True
 
 
 class RowLockedError(SinkUnavailableError):
     """A writer has waited too long for a row or a key that another transaction holds."""
 
+    code = "EOS-ROW-LOCKED"
+
 
 class SparkUnavailableError(ConnectorError):
     """Spark did not start, its JVM ended, or a worker lacks a package that tasks need. Only a new process cures it: a
     process cannot have a second JVM."""
 
+    code = "EOS-SPARK-UNAVAILABLE"
+
 
 class LostCommittableError(ConnectorError):
     """A committable of a completed checkpoint can never become visible (R7). The pipeline stops and names it."""
+
+    code = "EOS-LOST-COMMITTABLE"
 
 
 class FencedError(ConnectorError):
@@ -230,6 +288,18 @@ class FencedError(ConnectorError):
     driver stops at once and changes nothing more, since the newer one decides now (R1). A restart does not help.
     """
 
+    code = "EOS-FENCED"
+
+
+class AlreadyRunningError(ConnectorError):
+    """Another process on this machine runs the pipeline, and this command does not work beside it.
+
+    Raised by: `eos run` without `--take-over`, and commands that need a stopped pipeline. Nothing was changed. A driver
+    on another machine is not seen; fencing keeps two drivers apart (R1).
+    """
+
+    code = "EOS-ALREADY-RUNNING"
+
 
 class PermitRevokedError(ConnectorError):
     """The permit of this attempt is gone: its checkpoint was aborted, or its epoch ended.
@@ -238,6 +308,7 @@ class PermitRevokedError(ConnectorError):
     wait for this attempt, so the error concerns only the task.
     """
 
+    code = "EOS-PERMIT-REVOKED"
     retriable = True
 
 
@@ -247,6 +318,8 @@ class IdentityError(ConnectorError):
     Raised by: a start, before it changes anything (R2), and `Committer.claim`, where the claim row holds another
     incarnation. The message says which one differs, and the remedy which command resolves it. A restart does not help.
     """
+
+    code = "EOS-IDENTITY"
 
 
 class SetBackError(ConnectorError):
@@ -259,6 +332,7 @@ class SetBackError(ConnectorError):
     still prepared, or says what is gone.
     """
 
+    code = "EOS-SET-BACK"
     retriable = True
 
     @classmethod
@@ -286,38 +360,50 @@ class SetBackError(ConnectorError):
 class PlanOverwrittenError(ConnectorError):
     """Two drivers have planned one batch at once, and Spark's file holds the plan of the other driver (H25)."""
 
+    code = "EOS-PLAN-OVERWRITTEN"
     retriable = True
 
 
 class ReplayMismatchError(ConnectorError):
     """Spark re-runs a decided batch with other offsets or other rows (R4)."""
 
+    code = "EOS-REPLAY-MISMATCH"
+
 
 class SavepointError(ConnectorError):
     """A savepoint is missing, unfinished, damaged or of another format, or cannot be taken now. Nothing was changed."""
+
+    code = "EOS-SAVEPOINT"
 
 
 class HeadError(ConnectorError):
     """The head register cannot be read or written."""
 
+    code = "EOS-HEAD"
     retriable = True
 
 
 class HeadAccessError(HeadError):
     """The head's database refuses the credentials or a certificate, or rights are missing."""
 
+    code = "EOS-HEAD-ACCESS"
     retriable = False
 
 
 class HeadUnknownError(HeadError):
     """A swap was sent and not answered. It may have landed, or may land later (H2)."""
 
+    code = "EOS-HEAD-UNKNOWN"
+
 
 class HeadFormatError(HeadError):
     """A stored document or a table of the protocol is damaged, or has a format that this version does not read."""
 
+    code = "EOS-HEAD-FORMAT"
     retriable = False
 
 
 class HistoryError(ConnectorError):
     """The history of a pipeline cannot be read or written. It decides nothing, and no pipeline stops for it."""
+
+    code = "EOS-HISTORY"

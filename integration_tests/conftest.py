@@ -26,7 +26,7 @@ from integration_tests.harness.installed import PLUGINS, Installed, install
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
-from integration_tests.harness.rotation import seed_of_run
+from integration_tests.harness.rotation import left_out_cases, seed_of_run
 from integration_tests.harness.tenant import Tenant
 from integration_tests.harness.turns import RUN_S, commits_since, read_passed, turn
 from integration_tests.report import Report
@@ -66,7 +66,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--in-turns",
         action="store_true",
-        help="take a part of the tests that are marked in_turns: see harness/turns.py (scripts/test without --all)",
+        help="take a part of the tests that are marked in_turns (harness/turns.py), and of the cases of others "
+        "(harness/rotation.py): scripts/test without --all",
     )
     group.addoption(
         "--run-s", type=float, default=RUN_S, help="how long all tests of such a run take, one after another"
@@ -113,6 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()
     if config.getoption("--in-turns") and seed is not None:
+        omitted |= dict.fromkeys(_cases_left_out(items, f"{config.getoption('--kind')} {seed}"), left_out.CASE)
         others = [item for item in items if item.nodeid not in omitted]
         names = _not_their_turn(others, seed, config.getoption("--run-s"))
         omitted |= {name: left_out.FAULT if name in faults else left_out.LONG for name in names}
@@ -130,6 +132,15 @@ def _longest_files_first(items: list[pytest.Item]) -> None:
     for item in items:
         longest_s[item.path] = max(longest_s[item.path], expected_s[item.nodeid])
     items.sort(key=lambda item: -longest_s[item.path])
+
+
+def _cases_left_out(items: Sequence[pytest.Item], seed: str) -> set[str]:
+    """Return the node ids of the cases that this run leaves out. Cases of a test also stand in several classes."""
+    tests: defaultdict[str, list[str]] = defaultdict(list)
+    for item in items:
+        if not (item.get_closest_marker("fault") or item.get_closest_marker("in_turns")):
+            tests[f"{item.path.name}::{getattr(item, 'originalname', item.name)}"].append(item.nodeid)
+    return left_out_cases(tests, seed)
 
 
 def _not_their_turn(items: Sequence[pytest.Item], seed: int, run_s: float) -> set[str]:

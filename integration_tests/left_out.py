@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ FILE: Final = "EOS_LEFT_OUT"
 
 FAULT: Final = "fault tests"
 LONG: Final = "other long tests"
+CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
 SEARCH: Final = "long explorations of the protocol"
 
@@ -138,7 +140,7 @@ def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
         for group, names in groups.items():
             command = _COMMANDS.get(group, f"scripts/test --all --no-lint --integration --kind {services}")
             yield f"{group}{on}: {len(names)} left out. To run them: {command}"
-            yield from _by_file(names)
+            yield from _by_file(names if group != CASE else _counted(names))
         skipped = {name: reason for run in own for name, reason in run.skipped.items() if name not in ran}
         if skipped:
             yield f"skipped{on or ' without services'}: {len(skipped)}"
@@ -170,6 +172,12 @@ def _matrix(runs: Sequence[Run]) -> Iterator[str]:
 def _is_whole(run: Run) -> bool:
     """Return whether the run kills a pipeline with all sinks at every point."""
     return points_of_run(run.seed, run.services)[ALL] == points_of_run(None)[ALL]
+
+
+def _counted(names: Iterable[str]) -> Iterator[str]:
+    """Return the tests of these cases, each with the number of its cases."""
+    counts = Counter(re.sub(r"::.*?(\w+)(\[.*)?$", r"::\1", plain_name(name), flags=re.DOTALL) for name in names)
+    return (f"{test} ({count})" for test, count in counts.items())
 
 
 def _by_file(names: Iterable[str]) -> Iterator[str]:

@@ -32,7 +32,7 @@ def test_the_target_is_compared_with_what_the_steps_give(
 ) -> None:
     pipeline.workload.produce(10)
     findings = _doctor(pipeline, eos, 0)
-    assert findings["steps"]["detail"] == "rows gives id int64, word string, payload string"
+    assert findings["steps"]["detail"] == "rows gives id BIGINT, word STRING, payload STRING"
     assert "the rows fit" in findings["warehouse: columns"]["detail"]
     (limit,) = (each for check, each in findings.items() if check.startswith("max_connections of "))
     of_mariadb = "a run opens up to 5: warehouse: 2 for as many tasks at once and 3 of the driver"
@@ -49,10 +49,10 @@ def test_the_target_is_compared_with_what_the_steps_give(
     findings = _doctor(pipeline, eos, 1)
     assert _wrong(findings) == ["warehouse: target"]
     assert "column 'word' is missing in the table" in findings["warehouse: target"]["detail"]
-    assert "column 'payload' of type date cannot hold string" in findings["warehouse: target"]["detail"]
+    assert "column 'payload' of type date cannot hold STRING" in findings["warehouse: target"]["detail"]
     assert f"{topic}/0 cannot begin at offset 6" in findings["incoming: starting_offsets"]["detail"]
 
-    pipeline.spec["transforms"][0]["sql"] = "SELECT id, wrod FROM incoming"
+    pipeline.spec["transforms"][0]["sql"] = "SELECT id, wrod(word) AS word FROM incoming"
     findings = _doctor(pipeline, eos, 1)
     assert _wrong(findings) == ["steps"]
     assert findings["steps"]["detail"].startswith("transforms[0] (rows): ")

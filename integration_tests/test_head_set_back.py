@@ -191,7 +191,8 @@ def test_h29_a_frozen_drivers_decision_does_not_name_rows_that_its_successor_rol
     held = pipeline.row
     assert held.version == copy.version + 1
     pipeline.put_back(copy)
-    successor = pipeline.start(arm=["after-commits@1"])  # claimed, and what the frozen driver prepared is rolled back
+    successor = pipeline.start(arm=["after-commits@1"], take_over=True)
+    # It has claimed head, and what the frozen driver prepared is rolled back.
     successor.await_point("after-commits@1")
     assert (pipeline.row.version, pipeline.head.epoch) == (held.version, 2)
     frozen.release("before-decide@2")

@@ -119,7 +119,7 @@ def test_h17_a_driver_frozen_with_its_tasks_is_superseded_and_then_fenced(pipeli
     frozen = pipeline.start(arm=["writing@1"])
     tree = os.getsid(frozen.await_point("writing@1"))
     session.stop(tree)
-    pipeline.catch_up()
+    pipeline.catch_up(take_over=True)
     pipeline.assert_exact(at_least=_RECORDS)
 
     frozen.release("writing@1")

@@ -56,7 +56,7 @@ def test_a_bad_record_stops_the_reader(mixed: str, services: Services) -> None:
     assert r"{\"id\": \"three\x01\"}" in message.replace('"', r"\"")
     assert "x" * 100 not in message  # the first 100 bytes only
     assert not stopped.value.retriable
-    with pytest.raises(BadRecordError, match=r"offset 500: field id: .2\.5. does not fit int64"):
+    with pytest.raises(BadRecordError, match=r"offset 500: field id: .2\.5. does not fit BIGINT"):
         list(source.read([OffsetRange(f"{mixed}/0", 4, 1000)]))
     good = [batch.num_rows for batch in source.read([OffsetRange(f"{mixed}/0", 4, 500)])]
     assert sum(good) == 496

@@ -87,7 +87,7 @@ def test_a_driver_frozen_in_the_middle_of_a_transaction_is_fenced(pipeline: Kafk
     frozen = pipeline.start(arm=["applying@1"])
     stopped = frozen.await_point("applying@1")
     os.kill(stopped, signal.SIGSTOP)
-    pipeline.catch_up()
+    pipeline.catch_up(take_over=True)
     pipeline.assert_exact(at_least=_RECORDS)
     os.kill(stopped, signal.SIGCONT)
     frozen.release("applying@1")

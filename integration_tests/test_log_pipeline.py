@@ -40,7 +40,7 @@ def test_a_driver_frozen_in_the_middle_of_a_transaction_gives_way(logged: Pipeli
     frozen = logged.start(arm=["applying@1"])
     stopped = frozen.await_point("applying@1")
     os.kill(stopped, signal.SIGSTOP)
-    logged.catch_up()
+    logged.catch_up(take_over=True)
     assert_exact(logged)
     os.kill(stopped, signal.SIGCONT)
     frozen.release("applying@1")

@@ -15,8 +15,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from connectors.dead_letters import DeadLetter
 from connectors.registry import open_requests
 from connectors.spec import Spec
+from integration_tests.harness.page_browser import VIEWS, body, go, press, shows
 from integration_tests.services import ServiceError
 from integration_tests.services.chromium import chromium, logged, resize
 from spark_jobs.observe.history.database import NAME
@@ -24,9 +26,10 @@ from spark_jobs.observe.history.model import AbortedAttempt, Event
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
+from spark_jobs.page.live_view import Live
 from spark_jobs.page.opening import PageOptions, opened
 from tests.history_values import completed
-from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
+from tests.page_history import INCARNATION, RUN, Names, live_through, put_letters, spec_of
 from tests.page_http import TOKEN
 from twophase.in_doubt import InDoubtTransaction
 from twophase.requests import Answer, Channel, Request
@@ -34,8 +37,8 @@ from twophase.requests import Answer, Channel, Request
 pytestmark = pytest.mark.any_server
 
 HOSTILE = Names("<script>window.hit=1</script>", "<img src=x onerror=window.hit=2>", "'\"><svg onload=window.hit=3>")
-VIEWS = ["overview", "checkpoints", "checkpoints/77", "sinks", "failures", "spec"]
 CHECKPOINTS = 120
+PLAIN = Names()
 
 
 def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
@@ -53,15 +56,29 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    found = spec_of(tmp_path_factory.mktemp("page"))
-    live_through(found, time.time() - 1, CHECKPOINTS)
+    return living(tmp_path_factory.mktemp("page"))
+
+
+def living(folder: Path, names: Names = PLAIN, checkpoints: int = CHECKPOINTS) -> Spec:
+    """A pipeline with a past, a dead letter, and a log of Spark's."""
+    found = spec_of(folder, names)
+    live_through(found, time.time() - 1, checkpoints)
+    put_letters(found, [DeadLetter("orders", None, "orders", 0, 17, None, None, b"{", [], "no JSON", 41)])
+    (found.checkpoint.location / "spark.log").write_text("WARN a line\n")
+    return found
+
+
+def live() -> Live:
+    """What the driver's own page knows of its pipeline."""
+    found = Live(text="running")
+    found.log.add("a line of the run")
     return found
 
 
 @pytest.fixture
 def entry(spec: Spec, browser: Chrome) -> Iterator[str]:
     """The URL that is printed; a browser that is as new, and in the end has had no error and asked nobody else."""
-    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks, lives=[live()]) as page:
         resize(browser, 1280, 900)
         browser.get(f"{page.url}icon.svg")  # of the page's origin, and asks nothing
         browser.execute_script("localStorage.clear(); sessionStorage.clear()")
@@ -78,30 +95,6 @@ def hosts_asked(browser: Chrome) -> set[str | None]:
     urls = [each["params"]["request"]["url"] for each in events if each["method"] == "Network.requestWillBeSent"]
     assert urls
     return {urlsplit(url).hostname for url in urls if not url.startswith("data:")}
-
-
-def go(browser: Chrome, view: str, key: str = "orders") -> None:
-    browser.execute_script(f"location.hash = '#/{key}/{view}'")
-    shows(browser, f"[data-key='{key}/{view}'] :is(table, pre, dl)")
-
-
-def shows(browser: Chrome, css: str, text: str = "") -> None:
-    """Wait until an element has this in it."""
-
-    def found(_browser: Chrome) -> bool:
-        return bool(
-            browser.execute_script(
-                "return [...document.querySelectorAll(arguments[0])].some(e => e.textContent.includes(arguments[1]))",
-                css,
-                text,
-            )
-        )
-
-    WebDriverWait(browser, 20, 0.1).until(found, f"{css} with {text!r}; there is:\n{main(browser)}")
-
-
-def main(browser: Chrome) -> str:
-    return str(browser.find_element(By.TAG_NAME, "body").text)
 
 
 def the_request(channel: Channel) -> Request:
@@ -121,20 +114,16 @@ def add(spec: Spec, numbers: range) -> None:
     writer.close()
 
 
-def press(browser: Chrome, *keys: str) -> None:
-    ActionChains(browser).send_keys(*keys).perform()
-
-
 def test_records_that_cannot_be_read_yet(browser: Chrome, entry: str, spec: Spec) -> None:
     browser.get(entry)
     shows(browser, "main", "Lag by partition")
-    assert "cannot be read yet" not in main(browser)
+    assert "cannot be read yet" not in body(browser)
     kept = Withheld(spec.checkpoint.location, {})
     kept.observe([Poll("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
     shows(browser, "main", "Records that cannot be read yet")
     shows(browser, "main", "1,501 records: waiting for an open transaction since ")
     kept.observe([Poll("orders", time.time() + 1, "an open transaction", {})])
-    WebDriverWait(browser, 20, 0.1).until(lambda _browser: "cannot be read yet" not in main(browser))
+    WebDriverWait(browser, 20, 0.1).until(lambda _browser: "cannot be read yet" not in body(browser))
 
 
 def test_every_view_says_what_the_history_says(browser: Chrome, entry: str) -> None:
@@ -182,7 +171,7 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
     browser.get(entry)
     shows(browser, ".state", "running")
     reached = []
-    for _ in range(15):
+    for _ in range(20):
         press(browser, Keys.TAB)
         element = browser.switch_to.active_element
         reached.append(element.text or element.get_attribute("aria-label"))
@@ -190,8 +179,9 @@ def test_by_keyboard_alone(browser: Chrome, entry: str) -> None:
             reached
         )
     assert reached[0] == "Skip to the content"
-    assert reached[1:8] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Stop", "Dark", "?", "Overview"]
-    assert reached[12:] == ["15 min", "1 h", "6 h"]
+    assert reached[1:6] == ["eos, all pipelines", "Checkpoint", "Savepoint", "Pause", "Restart"]
+    assert reached[6:10] == ["Stop", "Dark", "?", "Overview"]
+    assert reached[17:] == ["15 min", "1 h", "6 h"]
     browser.execute_script("document.getElementById('skip').focus()")
     press(browser, Keys.ENTER, Keys.TAB)
     assert browser.switch_to.active_element.text == "15 min", "past the header"
@@ -338,7 +328,7 @@ def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec
     browser.get(entry.partition("#")[0])
     shows(browser, ".actions", "Unlock")
     shows(browser, "dialog[open]", "The token of this page")
-    assert "Throughput" not in main(browser)
+    assert "Throughput" not in body(browser)
     assert all("401" in line for line in logged(browser, "browser"))
     browser.get(entry)  # in the same tab: the question is answered
     shows(browser, ".actions", "Stop")
@@ -367,9 +357,8 @@ def test_buttons_ask_and_tell_the_answer(browser: Chrome, entry: str, spec: Spec
 
 
 def test_hostile_names_are_shown_and_not_run(browser: Chrome, entry: str, tmp_path: Path) -> None:
-    spec = spec_of(tmp_path, HOSTILE)
-    live_through(spec, time.time() - 1, 90)
-    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:
+    spec = living(tmp_path, HOSTILE, 90)
+    with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks, lives=[live()]) as page:
         browser.get(page.entry)
         shows(browser, "h1", HOSTILE.pipeline)
         key = browser.current_url.split("#/")[1].split("/")[0]
@@ -440,7 +429,7 @@ def test_a_server_that_has_gone_is_seen_and_so_is_its_return(browser: Chrome, sp
     assert port is not None
     with opened([spec], PageOptions(port=port, token=TOKEN), no_sinks) as page:
         shows(browser, ".state.killed", "killed")
-        assert "does not answer" not in main(browser)
-        assert "Stop" not in main(browser)  # nobody runs it
+        assert "does not answer" not in body(browser)
+        assert "Stop" not in body(browser)  # nobody runs it
     browser.get("about:blank")
     logged(browser, "browser")

@@ -108,6 +108,11 @@ def test_a_look_at_steps_that_keep_state_that_let_nothing_through_and_that_are_w
     steps[0]["sql"] = "SELECT nothing FROM incoming"
     refused = _preview(pipeline, eos)
     assert (refused.code, refused.output.count("error:"), "Traceback" in refused.output) == (2, 1, False)
+    assert "transforms[0].sql: line 1, column 8 of the SQL: unknown column 'nothing'" in refused.output
+    steps[0]["sql"] = "SELECT no_such_function(id) FROM incoming"  # which only Spark knows
+    refused = _preview(pipeline, eos)
+    assert (refused.code, refused.output.count("error:"), "Traceback" in refused.output) == (2, 1, False)
     assert "transforms[0] (rows): " in refused.output
+    assert "at org.apache.spark" not in refused.output, "no stack of Java's"
     assert not pipeline.location.exists()
     assert pipeline.table.execute("SHOW TABLES") == [("records",)]

@@ -53,6 +53,8 @@ def test_every_panel_of_the_dashboard_has_samples(pipeline: Pipeline, tmp_path: 
     pipeline.workload.produce(_RECORDS)
     token_file = tmp_path / "token"
     token_file.write_text(CREDENTIALS)
+    (step,) = pipeline.spec["transforms"]
+    step["expect"] = [{"name": "known", "condition": "id >= 0", "action": "warn"}]
     process = pipeline.command("run", "--ui", "--ui-port", str(port), "--ui-read-token-file", str(token_file))
     with Prometheus(tmp_path, f"127.0.0.1:{port}") as prometheus:
 
@@ -107,6 +109,12 @@ _SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
         f"{{{_OF_ORDERS}}}",
         "orders has completed no checkpoint for 3000 s, and has records to read or does not poll: `eos status` says "
         "where it is",
+    ),
+    "LagUnknown": (
+        {f"eos_lag_measured_timestamp_seconds{{{_OF_SOURCE}}}": "0+60x10 600x50"},
+        {f"eos_lag_measured_timestamp_seconds{{{_OF_SOURCE}}}": _NOW},
+        f"{{{_OF_SOURCE}}}",
+        "orders: the lag of the source incoming is unknown for 3000 s: `eos status` has the reason",
     ),
     "Restarting": (
         {f"eos_restarts_total{{{_OF_ORDERS}}}": "0+1x60"},

@@ -133,7 +133,7 @@ def test_r3_a_driver_and_its_task_on_a_kept_connection_are_superseded(
     older = prepared.start(arm=["writing@4"])
     older.await_point("writing@4")
     assert server.logins() <= _MOST_LOGINS  # ten tasks, and that one
-    prepared.catch_up()
+    prepared.catch_up(take_over=True)
     older.release("writing@4")
     older.fail("fenced: ", "another driver of this pipeline has started since")
     prepared.assert_exact(at_least=8 * CHECKPOINT_RECORDS)

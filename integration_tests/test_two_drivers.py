@@ -20,7 +20,7 @@ def test_only_the_newest_of_several_drivers_goes_on(pipeline: Pipeline) -> None:
     pipeline.workload.produce(_RECORDS)
     zombie, point = None, ""
     for stem in ("writing@1", "before-decide@2", "after-decide@3", "closed@4"):
-        successor = pipeline.start(arm=[stem])
+        successor = pipeline.start(arm=[stem], take_over=True)
         successor.await_point(stem)
         if zombie is not None:
             zombie.release(point)
@@ -28,7 +28,7 @@ def test_only_the_newest_of_several_drivers_goes_on(pipeline: Pipeline) -> None:
         zombie, point = successor, stem
         assert pipeline.verdict().clean, f"{stem}: {pipeline.verdict()}"
     assert zombie is not None
-    last = pipeline.catch_up()
+    last = pipeline.catch_up(take_over=True)
     zombie.release(point)
     zombie.fail("fenced: ", "another driver of this pipeline has started since")
     assert "fenced" not in last.output()

@@ -125,7 +125,7 @@ def test_a_place_is_a_whole_number(make: Make) -> None:
     """As text, 9 would come after 10."""
     made = make(TABLE, KV, "k")
     made.schema = made.schema.set(made.schema.get_field_index("_offset"), pa.field("_offset", TEXT))
-    with pytest.raises(TargetError, match="column _offset of the rows is string, not a whole number"):
+    with pytest.raises(TargetError, match="column _offset of the rows is STRING, not a whole number"):
         made.start()
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from connectors.formats.json_values import _fault, _parse, _reason
+from connectors.formats.json_values import _fault, _parse, _placed, _reason
 from connectors.formats.plain import utf8_reason
 
 _EXPLAINED = 100
@@ -55,4 +55,4 @@ def _explained(value: pa.Array, schema: pa.Schema, error: ValueError) -> str:
         for field in schema:
             if (fault := _fault(value, pa.schema([field]))) is not None:
                 return _reason(fault, field.name)
-    return _reason(error, None)
+    return _placed(_reason(error, None), value)

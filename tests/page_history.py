@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 import random
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from connectors.dead_letter_names import COLUMNS
+from connectors.dead_letters import DeadLetter, encode_headers
 from connectors.kafka.splits import as_offset
 from connectors.spec import Spec, load_spec
+from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.observe.history import entries
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import (
@@ -22,6 +28,7 @@ from spark_jobs.observe.history.model import (
     SplitLag,
 )
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, SourceLag, write_lag
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
@@ -69,6 +76,18 @@ def spec_of(folder: Path, names: Names = Names()) -> Spec:
     return load_spec(path, {"SECRET": SECRET})
 
 
+def put_letters(spec: Spec, letters: Sequence[DeadLetter]) -> None:
+    """Write dead letters into the table of the spec's `dead_letter`, which is created."""
+    entry = spec.dead_letter
+    assert isinstance(entry, SqliteEntry)
+    with closing(sqlite3.connect(entry.path)) as connection, connection:
+        columns = ", ".join(f'"{name}"' for name in COLUMNS)
+        connection.execute(f"CREATE TABLE {entry.table} ({columns})")
+        for each in letters:
+            row = [encode_headers(each.headers) if name == "headers" else getattr(each, name) for name in COLUMNS]
+            connection.execute(f"INSERT INTO {entry.table} VALUES ({', '.join('?' * len(row))})", row)
+
+
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
@@ -103,7 +122,18 @@ def live_through(spec: Spec, now: float, checkpoints: int = 420, *, seed: int = 
     last = checkpoints - 1
     head = HeadValue(spec.pipeline, INCARNATION, 4, ("n",), completed=last, committed=last - 2, sinks=tuple(sinks))
     assert LocalHead(location).swap(None, encode_head(head))
+    write_lag(location, _lag(spec, position, now - 2))
     return last
+
+
+def _lag(spec: Spec, position: list[float], at: float) -> Lag:
+    """Of a driver that measures so seldom that the number stays known during a test."""
+    behind = (2_200, 1_200, 600)
+    splits = tuple(
+        SplitLag(at, "orders", f"orders/{split}", int(end) + behind[split], int(end))
+        for split, end in enumerate(position)
+    )
+    return Lag(tuple(SourceLag(entry.name, at, splits, every_s=3_600.0) for entry in spec.sources))
 
 
 def _checkpoint(

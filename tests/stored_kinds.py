@@ -252,4 +252,28 @@ KINDS: Final[dict[str, Kind]] = {
         None,
         why="a hint: what cannot be read is ignored",
     ),
+    "lag": Kind(
+        ("spark_jobs/observe/lag.py:write_lag",),
+        None,
+        stored.lag_of,
+        stored.LAG,
+        stored.written_lag,
+        why="a measurement: what cannot be read is not measured",
+    ),
+    "columns": Kind(
+        ("spark_jobs/observe/sink_columns.py:changes",),
+        None,
+        stored.columns_of,
+        stored.SINK_COLUMNS,
+        stored.written_columns,
+        why="what cannot be read is compared with nothing: a change of columns is then not in the history",
+    ),
+    "listener": Kind(
+        ("spark_jobs/observe/checkpoint_listener.py:_write",),
+        None,
+        stored.cursor_of,
+        stored.CURSOR,
+        stored.written_cursor,
+        why="what cannot be read is damaged, which is logged: calls begin at the next checkpoint",
+    ),
 }

@@ -21,7 +21,11 @@ from connectors.kafka.sink.markers import Claim, Marker
 from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
 from spark_jobs.adapters.kafka_format import Begun
+from spark_jobs.observe import checkpoint_listener, sink_columns
+from spark_jobs.observe.history.entries import LagMeasured
+from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.history.store import History
+from spark_jobs.observe.lag import Lag, SourceLag, read_lag, write_lag
 from spark_jobs.observe.run_lock import RunLock, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from spark_jobs.query.pacing.admission import AdaptiveAdmission
@@ -104,7 +108,7 @@ def dumped_history() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "history.sqlite"
         with writing(path) as writer:
-            writer.write([RUN, *whole(0)], AT + 100.0)
+            writer.write([RUN, *whole(0), LagMeasured(AT, 5)], AT + 100.0)
         with closing(sqlite3.connect(path)) as connection:
             pragmas = [
                 f"PRAGMA {name}={connection.execute(f'PRAGMA {name}').fetchone()[0]};"
@@ -127,6 +131,40 @@ def records_of(content: bytes) -> int:
 def withheld_of(content: bytes) -> tuple[WithheldSplit, ...]:
     with _file(content, "withheld.json") as path:
         return read_withheld(path.parent)
+
+
+def lag_of(content: bytes) -> Lag:
+    with _file(content, "lag.json") as path:
+        return read_lag(path.parent, ["orders", "clicks"])
+
+
+def written_lag() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        write_lag(Path(folder), LAG)
+        return (Path(folder) / "lag.json").read_bytes()
+
+
+def columns_of(content: bytes) -> dict[str, dict[str, str]]:
+    with _file(content, sink_columns.NAME) as path:
+        return sink_columns._read(path)
+
+
+def written_columns() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        sink_columns.changes(Path(folder), SINK_COLUMNS, AT)
+        return (Path(folder) / sink_columns.NAME).read_bytes()
+
+
+def cursor_of(content: bytes) -> checkpoint_listener._Cursor | None:
+    with _file(content, checkpoint_listener.NAME) as path:
+        return checkpoint_listener._read(path)
+
+
+def written_cursor() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / checkpoint_listener.NAME
+        checkpoint_listener._write(path, CURSOR)
+        return path.read_bytes()
 
 
 def letter_of(content: bytes) -> dict[str, Any]:
@@ -185,5 +223,13 @@ CLAIM: Final = Claim(Owner(INCARNATION, 2), 4)
 MARKER: Final = Marker(7, "56915d98", "a1", 12)
 PRESENCE: Final = RunLock("run1.0", 4711, "here", 1.5, "http://127.0.0.1:8080")
 WITHHELD: Final = (WithheldSplit("orders", "t/0", 5, 9, 1.5, 2.5, "waiting"),)
+LAG: Final = Lag(
+    (
+        SourceLag("orders", 2.5, (SplitLag(2.5, "orders", "t/0", 9, 5),), {"t/0": [9, 12]}),
+        SourceLag("clicks", failure="no answer", every_s=7.5),
+    )
+)
+SINK_COLUMNS: Final = {"warehouse": {"id": "bigint", "größe": "string"}}
+CURSOR: Final = checkpoint_listener._Cursor(INCARNATION, 7)
 ROWS: Final = {"id": [1, None], "text": ["ä", ""]}
 HISTORY: Final = (1, 10, 0, 2, 20, 1)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from twophase.backlog import Backlog, Limit
 from twophase.checkpoint import decide, permit, run_checkpoint
+from twophase.doing import ADMIT, Doing
 from twophase.effects import Batch, Effects, RewriteJob, SparkLog, StateRescaler
 from twophase.gather import Gather, one_by_one
 from twophase.head import HeadStore
@@ -65,6 +66,7 @@ class Driver:
         default_factory=dict
     )  # sinks that may be away at a start: see startup.start
     durations_s: dict[str, float] = field(default_factory=dict)  # of the newest checkpoint, by action: see _name
+    doing: Doing | None = None  # the newest action; read by any thread, so it is replaced as a whole
     _owned: Ownership | None = None
     _backlog: Backlog | None = None
     _turns: dict[str, threading.Lock] = field(init=False)
@@ -211,9 +213,11 @@ class Driver:
         self.check()
         known = owned.head.completed
         if begin.checkpoint_id > known:
+            self.doing = Doing(ADMIT)
             self._backlog.admit(self.is_stopping)
         record = self._carry_out(decide(owned, begin, sinks), batch)
         if record.checkpoint_id > known:
+            self.doing = Doing(ADMIT)
             self._backlog.add(record, self.is_stopping)
         return record
 
@@ -275,9 +279,11 @@ class Driver:
             except StopIteration as stop:
                 result: T = stop.value
                 return result
+            name = _name(action)
+            if durations_s is self.durations_s:  # and not of a thread that commits behind
+                self.doing = Doing.of(name, action)
             before = time.monotonic()
             answer = effects.perform(action, batch)
-            name = _name(action)
             durations_s[name] = durations_s.get(name, 0.0) + time.monotonic() - before
 
 

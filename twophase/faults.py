@@ -24,6 +24,7 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `after-commits` | everything is committed; head does not say so, Spark has not written `commits/N` |
 | `before-repair` | what was lost is prepared again; head still names what is lost |
 | `after-repair` | head names what was prepared again; nothing of it is committed |
+| `listening` | head holds "committed up to N"; the user's listener is not yet called for N |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |
 | `savepoint-pinned` | all of a checkpoint is pinned and nothing is copied |
 | `savepoint-copied` | a savepoint is whole but for its manifest |
@@ -54,6 +55,7 @@ POINTS: Final = (
     "after-commits",
     "before-repair",
     "after-repair",
+    "listening",
     "closed",
     "savepoint-pinned",
     "savepoint-copied",

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twophase.positions import Position, Positions
+from twophase.values import StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,11 @@ class HeadValue:
     def position(self, source: str, split: str) -> Position | None:
         """Next position of a split; None for one that no checkpoint has covered and no starting point names."""
         return self.positions.get(source, {}).get(split)
+
+    def known(self, source: str) -> StartingPoint:
+        """Return the position of each split of a source, and its topic ids, as `Source.horizon` takes them."""
+        positions = {**self.initial.get(source, {}), **self.positions.get(source, {})}
+        return StartingPoint(positions, self.identities.get(source, {}))
 
     def record_of(self, checkpoint_id: int) -> RecordRef | None:
         """The record of a completed checkpoint, if it is still retained."""

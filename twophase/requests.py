@@ -19,7 +19,7 @@ from eos.errors import ConnectorError, HeadFormatError
 from twophase.codec import check_readable, own_fields
 from twophase.head import BlobStore
 
-T = TypeVar("T", "Request", "Answer")
+T = TypeVar("T", "Request", "Answer", "Paused")
 
 FORMAT: Final = 1
 SHELF: Final = "requests"
@@ -34,7 +34,7 @@ class Request:
     """What somebody asks of whoever runs the pipeline."""
 
     id: str  # sorts by time
-    kind: str  # `stop`, `checkpoint`, `savepoint`
+    kind: str  # `stop`, `restart`, `pause`, `resume`, `checkpoint`, `savepoint`
     arguments: Mapping[str, str]
     asked_at: float  # seconds since 1970, UTC
     expires_at: float  # after that nobody waits for the answer, and nobody acts on it
@@ -67,6 +67,14 @@ class Answer:
     def remedy(self) -> str:
         """What to do about it; empty where nothing was said."""
         return str(self.facts.get("remedy", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """The wish that a pipeline takes no checkpoint. It is stored until it is deleted, so a restart finds it."""
+
+    by: str
+    at: float = field(default_factory=time.time)  # seconds since 1970, UTC
 
 
 @dataclass(slots=True)
@@ -125,6 +133,24 @@ class Channel:
         self.blobs.delete(_asked(request.id))
         return self.answer_of(request)
 
+    def pause(self, by: str) -> None:
+        """Store durably that the pipeline is paused; a first wish stays. Raises HeadError."""
+        self.blobs.put(PAUSED, _dump(Paused(by, self.clock())))
+
+    def resume(self) -> None:
+        """Delete the wish. Idempotent. Raises HeadError."""
+        self.blobs.delete(PAUSED)
+
+    def paused(self) -> Paused | None:
+        """Return the wish; None if the pipeline may take checkpoints. Raises HeadError."""
+        content = self.blobs.get(PAUSED)
+        if content is None:
+            return None
+        try:
+            return _load(content, Paused)
+        except HeadFormatError:  # damaged, or of a later version: it is a wish all the same
+            return Paused("a wish that this version cannot read", 0.0)
+
     def sweep(self) -> None:
         """Forget what was asked long ago. Called by the driver, at its start. Raises HeadError."""
         for name in self.blobs.names():
@@ -135,6 +161,9 @@ class Channel:
 
 ID: Final = "^[0-9]{13}-[0-9a-f]{8}$"
 """What an id looks like, as a regular expression."""
+
+PAUSED: Final = "paused.json"
+"""Name of the wish that the pipeline is paused, among the requests."""
 
 _NAME: Final = re.compile(r"([0-9]{13})-[0-9a-f]{8}\.(?:request|answer)\.json")
 _ASKED_NAME: Final = re.compile(r"([0-9]{13}-[0-9a-f]{8})\.request\.json")
@@ -148,7 +177,7 @@ def _answered(request_id: str) -> str:
     return f"{request_id}.answer.json"
 
 
-def _dump(value: Request | Answer) -> bytes:
+def _dump(value: Request | Answer | Paused) -> bytes:
     return json.dumps({"format": FORMAT, **asdict(value)}, sort_keys=True, ensure_ascii=False).encode()
 
 

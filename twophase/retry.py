@@ -19,6 +19,7 @@ from tenacity import (
 )
 
 from eos.errors import SinkUnavailableError
+from twophase.failure_lines import FailureLines
 
 _log = logging.getLogger("eos.retry")
 
@@ -73,9 +74,11 @@ class Patience:
         Raises the last SinkUnavailableError after `deadline_s`, or once it is `over`; any other error at once.
         """
 
-        def report(attempts: int, error: BaseException | None) -> None:
-            del attempts
-            _log.warning("%s: %s; trying again", what, getattr(error, "message", error))
+        lines = FailureLines()
+
+        def report(_attempts: int, error: BaseException | None) -> None:
+            assert error is not None
+            _log.warning("%s: %s; retrying", what, lines.line(error))
 
         policy = retrying(
             SinkUnavailableError,

@@ -41,6 +41,8 @@ __all__ = [
 class WalError(EosError):
     """Root of the tree."""
 
+    code = "EOS-STORAGE"
+
 
 class StorageError(WalError):
     """The storage did not do what was asked. Nothing was made visible under a name, unless the message says so."""

@@ -20,9 +20,10 @@ from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.observe.history.entries import Entry
 from spark_jobs.observe.history.filing import WriterThread
-from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount, SplitLag
 from spark_jobs.observe.history.recorder import Recorder
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport, Listeners, LogListener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
@@ -67,6 +68,7 @@ class ReportedBatch:
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
     skipped: Mapping[str, int] = field(default_factory=dict)
+    rules: tuple[RuleCount, ...] = ()
     ranges: Ranges = field(default_factory=dict)
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged:
@@ -150,7 +152,7 @@ class Coordinator:
         driver._carry_out(driver._ownership.swap(stored, "stored"))
         self.driver = driver
         listeners = Listeners([LogListener(PIPELINE), recorder])
-        self._checkpoints = Checkpoints(driver, self.log, listeners, [cast(Any, _Topic())], self)
+        self._checkpoints = Checkpoints(driver, self.log, listeners, [cast(Any, _Topic())], self.lag)
 
     def batch(self) -> ReportedBatch:
         """What Spark has done of the next checkpoint once all tasks have reported: its plan is written, its job has
@@ -181,11 +183,13 @@ class Coordinator:
         while self._filing._waiting or not self._filing._queue.empty():
             time.sleep(0.001)
 
-    def lag(self, head: HeadValue) -> tuple[SplitLag, ...]:
-        """Return the lag of each split, as Spark's progress would tell it."""
-        return tuple(
-            SplitLag(0.0, SOURCE, split, end, head.position(SOURCE, split) or 0) for split, end in self._ends.items()
+    def lag(self) -> Lag:
+        """Return the lag of each split, as the monitor has measured it just now."""
+        now, head = time.time(), self.driver.owned
+        splits = (
+            SplitLag(now, SOURCE, split, end, head.position(SOURCE, split) or 0) for split, end in self._ends.items()
         )
+        return Lag((SourceLag(SOURCE, now, tuple(splits)),))
 
     def close(self) -> None:
         self.driver.close()

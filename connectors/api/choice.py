@@ -75,7 +75,7 @@ class Chosen(Generic[M]):
             raise PydanticKnownError("model_attributes_type")
         name = value.get(self._key)
         if self._key not in value:
-            raise wrong(f"missing key '{self._key}'", at=self._key)
+            raise wrong(f"missing key '{self._key}'", *plugins.installed(self._group), at=self._key)
         model = self._model(name)
         try:
             return model.model_validate(value, context=info.context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -41,7 +41,8 @@ class Horizon:
     """The positions up to which a source may be read now.
 
     Created by: `Source.horizon`. Read by: Spark's planner process, which plans the next checkpoint up to `ends` at
-    most, and stores the splits of `discovered` in that very plan (R6).
+    most, and stores the splits of `discovered` in that very plan (R6). `MeasuredSource.current_ends` creates one too,
+    for the lag monitor, which plans nothing.
     """
 
     ends: Positions  # by split: the end of the records that can be read
@@ -188,6 +189,32 @@ class Source(Protocol):
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`. An error of the service is a finding, and is not raised."""
+
+
+@runtime_checkable
+class MeasuredSource(Protocol):
+    """An optional part of a source: it measures where its records end now. Without it, the lag is unknown.
+
+    Implemented by: a connector, in its `Source`. Called by: the lag monitor, in a thread of the driver, and
+    `eos status --measure-lag`.
+
+    Call order: none. `current_ends` is called at intervals, also while the methods of `Source` run.
+
+    Blocking: for some seconds at most.
+
+    Raises: SourceError if the service does not answer; OffsetOutOfRangeError as `Source.horizon` does. After any error
+    the lag is unknown, and the pipeline continues.
+
+    Rule: it shares no connection with the methods of `Source`. It must neither delay them nor be delayed by them.
+    """
+
+    def current_ends(self, known: StartingPoint) -> Horizon | None:
+        """Measure the ends of the records that exist now. None: the source does not know them.
+
+        Unlike `Source.horizon`, the answer is never less than a reader could read: a source that limits its plans
+        returns the true ends, or None. There is an end for each split that the source reads, at or after its position
+        in `known`. `discovered` has the first position of a split that `known` lacks; without it the lag is unknown.
+        """
 
 
 class Writer(Protocol):

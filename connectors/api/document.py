@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -64,9 +64,17 @@ class Document:
     unresolved: frozenset[str] = frozenset()  # paths whose value is not known: nothing more is said about them
     text: str = ""  # of the file, as it is written
     written: Mapping[str, str] = field(default_factory=dict)  # path -> text with `${…}`, of what came through those
-    meant: set[Path] = field(default_factory=set)  # keys that an unknown key was likely to be
+    included: Sequence[pathlib.Path] = ()  # files that the spec includes
+    meant: set[Path] = field(default_factory=set)  # missing keys that a mistake accounts for already
 
-    def report(self, path: Path, found: str, allowed: tuple[str, ...] = (), suggestion: str = "") -> None:
+    def report(
+        self,
+        path: Path,
+        found: str,
+        allowed: tuple[str, ...] = (),
+        suggestion: str = "",
+        choices: tuple[tuple[str, str], ...] = (),
+    ) -> None:
         """Remember a mistake; its line is that of the nearest thing that exists on the path."""
         where = path_text(path)
         if where in self.unresolved:
@@ -74,7 +82,9 @@ class Document:
         if where in self.written:  # a message might quote a part of it, which is not known as a secret
             found, suggestion = f"what '{self.written[where]}' stands for does not fit here", ""
         shown = tuple(self.mask(text) for text in allowed)
-        mistake = Mistake(self.mask(where), self.line_of(path), _short(self.mask(found)), shown, self.mask(suggestion))
+        phrase = _short(self.mask(found))
+        described = tuple((value, self.mask(meaning)) for value, meaning in choices)
+        mistake = Mistake(self.mask(where), self.line_of(path), phrase, shown, self.mask(suggestion), described)
         if mistake not in self.mistakes:
             self.mistakes.append(mistake)
 

@@ -59,7 +59,7 @@ class Entry(Strict):
     """Modules that a task imports; Spark's worker processes import them before their first task."""
 
     template: ClassVar[Template | None] = None
-    """For `eos init`; without it `eos init` does not offer the connector."""
+    """For `eos init`; without it `eos init` writes the required keys with empty values."""
 
     name: str
     connector: str
@@ -82,6 +82,14 @@ class Entry(Strict):
     def where(self) -> str:
         """The service and the place in it, for people. Shows no password."""
         raise NotImplementedError
+
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        """Namespace and name of each data set that is read or written, by OpenLineage's rules for names.
+
+        Sent to a catalogue of lineage; holds no secret.
+        """
+        return ((self.connector, self.where),)
 
     def addresses(self, context: PipelineContext) -> Sequence[tuple[str, int]]:
         """Host and port of each server that tasks connect to, for `eos doctor`."""
@@ -193,6 +201,13 @@ class SinkEntry(Entry):
     sink is away. The sink then catches up in order."""
 
     @classmethod
+    def choices_of(cls, name: str) -> Mapping[str, str]:
+        found = super().choices_of(name)
+        if name != "commit" or not isinstance(cls.promises, Mapping):  # a plugin may declare anything
+            return found
+        return {value: str(cls.promises.get(value, "")) for value in found}
+
+    @classmethod
     def dead_letter_model(cls) -> type[SinkEntry] | None:
         """Return the model of an entry `dead_letter` of this connector; None if it takes no dead letters."""
         return None
@@ -251,6 +266,15 @@ class SinkEntry(Entry):
         """Return the visible dead letters of this entry `dead_letter`. Blocks. Raises SinkUnavailableError."""
         message = f"the dead letters of the connector {self.connector} cannot be read by eos"
         raise SpecError(message, remedy=f"read them where they are: {self.where}")
+
+    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+        """Return at most `most` visible dead letters, the newest first, to the page. Raises as `read_dead_letters`.
+
+        A connector overrides it to read no more than that.
+        """
+        from connectors.dead_letters import newest  # loads pyarrow
+
+        return newest(self.read_dead_letters(), most)
 
 
 class DeadLetterEntry(Strict):

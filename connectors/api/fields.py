@@ -13,6 +13,7 @@ from connectors.api.document import Document, Section, Text
 from connectors.api.login import LoginOptionsError, token_login
 from connectors.api.masking import Url
 from connectors.api.model import Strict, refuse, shown, wrong
+from connectors.api.url_form import ESCAPES, has_unescaped, mistake_in
 
 
 def _number(value: object) -> object:
@@ -26,21 +27,19 @@ def _number(value: object) -> object:
     return value
 
 
-_REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
+REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
 """In the schema for editors: a value that comes from elsewhere, which only loading the spec can judge."""
 
 
 def _written(kind: str, least: float, most: float) -> WithJsonSchema:
-    return WithJsonSchema({"anyOf": [{"type": kind, "minimum": least, "maximum": most}, _REFERENCE]})
+    return WithJsonSchema({"anyOf": [{"type": kind, "minimum": least, "maximum": most}, REFERENCE]})
 
 
 _LARGEST: Final = 2**31 - 1
-Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_LARGEST), _written("integer", 0, _LARGEST)]
-AtLeastOne = Annotated[int, BeforeValidator(_number), Field(ge=1, le=_LARGEST), _written("integer", 1, _LARGEST)]
-Share = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1, allow_inf_nan=False), _written("number", 0, 1)]
-Factor = Annotated[
-    float, BeforeValidator(_number), Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)
-]
+Count = Annotated[int, Field(ge=0, le=_LARGEST), _written("integer", 0, _LARGEST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=_LARGEST), _written("integer", 1, _LARGEST)]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), _written("number", 0, 1)]
+Factor = Annotated[float, Field(ge=1, le=100, allow_inf_nan=False), _written("number", 1, 100)]
 
 
 def _record_cap(value: object) -> int | Literal["auto"]:
@@ -58,7 +57,7 @@ def _record_cap(value: object) -> int | Literal["auto"]:
 RecordCap = Annotated[
     int | Literal["auto"],
     PlainValidator(_record_cap),
-    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST}, {"const": "auto"}, _REFERENCE]}),
+    WithJsonSchema({"anyOf": [{"type": "integer", "minimum": 1, "maximum": _LARGEST}, {"const": "auto"}, REFERENCE]}),
 ]
 """So many records, or as many as take about as long as a checkpoint should."""
 
@@ -85,7 +84,7 @@ RecordLimit = Annotated[
             "anyOf": [
                 {"type": "integer", "minimum": 0, "maximum": _LARGEST},
                 {"type": "string", "pattern": r"^\d{1,3}(\.\d{1,3})? ?%$"},
-                _REFERENCE,
+                REFERENCE,
             ]
         }
     ),
@@ -102,7 +101,7 @@ _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,6})?) ?([a-zµ]+)", re.ASCII |
 _DURATION_EXAMPLES: Final = ["500ms", "2s", "10min", "1h"]
 _DURATION_SCHEMA: Final = WithJsonSchema(
     {
-        "anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?(ms|s|min|h|d)$"}, _REFERENCE],
+        "anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?(ms|s|min|h|d)$"}, REFERENCE],
         "examples": _DURATION_EXAMPLES,
     }
 )
@@ -159,7 +158,7 @@ def _size(value: object) -> int:
 Size = Annotated[
     int,
     BeforeValidator(_size),
-    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?([KMGT]i?B|B)$"}, _REFERENCE]}),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": r"^\d{1,9}(\.\d{1,6})? ?([KMGT]i?B|B)$"}, REFERENCE]}),
 ]
 """Bytes."""
 
@@ -207,8 +206,11 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
         url = Url(value)
         if not _URL.fullmatch(value):
             raise wrong(f"{shown(str(url))} is not a database URL", example)
-        if value.partition("?")[0].count("@") > 1:
-            raise wrong("more than one @ in the URL: write %40 for an @ inside user name or password", example)
+        if has_unescaped(value):
+            found = "the user name or the password of the URL contains a character that ends it, such as / or @"
+            raise wrong(found, f"{example}; {ESCAPES}")
+        if mistake := mistake_in(value):
+            raise wrong(mistake, example)
         if not accepts(url.scheme):
             raise wrong(f"'{url.scheme}' is not a driver for this", example)
         try:

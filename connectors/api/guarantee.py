@@ -27,6 +27,7 @@ class PipelineContext:
     several_topics: bool | None  # whether records of more than one topic reach the sinks; None: not known
     max_dead_letters: int  # of a checkpoint
     mask: Callable[[str], str]  # removes the spec's secrets from a text
+    location: Path  # of the checkpoints: a folder on a disk of the driver's machine
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,26 @@ Path = tuple[str | int, ...]
 _PLAIN_KEY = re.compile(r"[\w-]+")
 
 
+class LineOfFile(int):
+    """A line of a file that the spec includes."""
+
+    file: str
+
+    def __new__(cls, number: int, file: str) -> LineOfFile:
+        """Return the number as a line of the file."""
+        line = super().__new__(cls, number)
+        line.file = file
+        return line
+
+    def __getnewargs__(self) -> tuple[int, str]:  # type: ignore[override]  # for `__new__` of this class
+        return int(self), self.file
+
+
+def line_in(file: str, number: int) -> int:
+    """Return a line of an included file, or of the spec's own file if the name is empty."""
+    return LineOfFile(number, file) if file else number
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """One mistake. `found` is a phrase ("unknown key 'formt'"), `allowed` what could stand there instead."""
@@ -24,13 +44,20 @@ class Mistake:
     found: str
     allowed: tuple[str, ...] = ()
     suggestion: str = ""  # the nearest thing that is allowed
+    choices: tuple[tuple[str, str], ...] = ()  # possible values, each with its meaning in one line
 
     def describe(self, file: str) -> str:
-        """One line, as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`."""
+        """Return the mistake as editors and people read it: `spec.yaml:12: sources[0].formt: unknown key …`.
+
+        Each choice is on a separate, indented line. `file`: the spec's own, where the line is not one of another file.
+        """
+        file = self.line.file if isinstance(self.line, LineOfFile) else file
         where = f"{file}:{self.line}: {self.path}: " if self.path else f"{file}:{self.line}: "
         meant = f"; did you mean '{self.suggestion}'?" if self.suggestion else ""
         allowed = f"{'' if meant else ';'} allowed: {', '.join(self.allowed)}" if self.allowed else ""
-        return f"{where}{self.found}{meant}{allowed}"
+        width = max((len(value) for value, _ in self.choices), default=0)
+        choices = "".join(f"\n    {value:<{width}}  {meaning}" for value, meaning in self.choices)
+        return f"{where}{self.found}{meant}{allowed}{'; choose one:' if choices else ''}{choices}"
 
 
 class SpecMistakesError(SpecError):
@@ -49,7 +76,7 @@ class SpecMistakesError(SpecError):
     @classmethod
     def of(cls, file: str, mistakes: Iterable[Mistake]) -> SpecMistakesError:
         """The error for these mistakes; the message has one line for each."""
-        ordered = sorted(mistakes, key=lambda mistake: mistake.line)
+        ordered = sorted(mistakes, key=lambda mistake: (getattr(mistake.line, "file", ""), mistake.line))
         return cls("\n".join(mistake.describe(file) for mistake in ordered), mistakes=ordered)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ adds path and line.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -65,7 +65,26 @@ class Strict(BaseModel):
                 near = nearest(key, allowed)
                 info.context.report((*data.path, key), f"unknown key '{key}'", allowed, near)
                 info.context.meant.add((*data.path, near))
+        cls._report_missing_choices(data, info.context)
         return {key: value for key, value in data.items() if key in allowed}
+
+    @classmethod
+    def _report_missing_choices(cls, data: Section, document: Document) -> None:
+        """Report each missing key that takes one of a few values, with these values."""
+        for name, field in cls.model_fields.items():
+            key = field.alias or name
+            path = (*data.path, key)
+            choices = cls.choices_of(name) if field.is_required() and key not in data else {}
+            if choices and path not in document.meant:
+                described = tuple(choices.items()) if all(choices.values()) else ()
+                document.report(path, f"missing key '{key}'", () if described else tuple(choices), choices=described)
+                document.meant.add(path)
+
+    @classmethod
+    def choices_of(cls, name: str) -> Mapping[str, str]:
+        """Return the values that a field takes, each with its meaning or an empty text; empty for a free value."""
+        annotation = cls.model_fields[name].annotation
+        return {str(value): "" for value in get_args(annotation)} if get_origin(annotation) is Literal else {}
 
     def model_post_init(self, context: Any, /) -> None:
         """Remember what must not be shown."""

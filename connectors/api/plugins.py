@@ -37,6 +37,8 @@ T = TypeVar("T")
 class PluginError(SpecError):
     """A plugin that cannot be used."""
 
+    code = "EOS-PLUGIN"
+
 
 class UnknownPluginError(PluginError):
     """A name that no installed distribution brings."""
@@ -139,20 +141,10 @@ def _unknown(group: str, name: str, known: Sequence[str]) -> UnknownPluginError:
     if not known:
         message = f"the installed {DISTRIBUTION} has no entry points {group!r}: its metadata is missing or old"
         return UnknownPluginError(message, remedy=f"install {DISTRIBUTION} again, in a checkout: pip install -e .")
-    near = nearest(name, known) or (_of_database(name) if group == SINKS else "")
+    near = nearest(name, known)
     message = f"there is no {GROUPS[group]} {name!r}" + (f"; did you mean {near!r}?" if near else "")
     remedy = f"use one of {', '.join(known)}, or install the distribution that brings it (`eos connectors`)"
     return UnknownPluginError(message, remedy=remedy, known=known, suggestion=near)
-
-
-def _of_database(name: str) -> str:
-    """Return the sink whose package brings the database of this name, as `mysql` for `mariadb`."""
-    for database in installed(DATABASES).get(name, ()):
-        package = database.module.rpartition(".")[0]
-        for sinks in installed(SINKS).values():
-            if package and sinks[0].module.startswith(f"{package}."):
-                return sinks[0].name
-    return ""
 
 
 def _import(plugin: Plugin) -> Any:

@@ -59,8 +59,8 @@ def why_not_safe(url: str) -> str | None:
     """Why secrets should not be sent to this URL; None: it is https, with a host, and holds no secret itself."""
     try:
         parts = urlsplit(url)
-    except ValueError as error:
-        return f"it is no URL: {error}"
+    except ValueError:  # its text quotes the URL
+        return "it is not a URL"
     if parts.scheme.lower() != "https" or not parts.hostname:
         return "a secret would be sent in plain text, or to an unverified server"
     return "a user name or a password does not stand in this URL" if "@" in parts.netloc else None

@@ -27,7 +27,9 @@ from connectors.api.decoding import Decoded
 from connectors.formats import wire
 from connectors.formats.decode import sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
+from connectors.formats.json_place import json_place
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
+from connectors.spark_types import spark_type_of_name
 from eos.bounded import shorten
 
 _WHITESPACE = " \t\n\r"  # what JSON calls white space, and nothing else
@@ -74,7 +76,7 @@ class Explainer:
         """`answer`: the judge's, or what parsing the value has raised."""
         match answer:
             case Broken(reason) if reason is not None:
-                return _reason(ValueError(reason), None)
+                return _placed(_reason(ValueError(reason), None), values)
             case Unfit(_, kind) if kind is not None:
                 if answer not in self._told:
                     self._told[answer] = self._of_column(values, answer.column)
@@ -86,7 +88,7 @@ class Explainer:
         if answer is NOT_UTF8:
             return utf8_reason(values[0].as_py())
         error = _fault(values, self._schema) or ValueError("unknown")
-        return _reason(error, None) if isinstance(answer, Broken) else self._searched(values, error)
+        return _placed(_reason(error, None), values) if isinstance(answer, Broken) else self._searched(values, error)
 
     def _of_column(self, values: pa.Array, column: str) -> str:
         fault = _fault(values, pa.schema([self._schema.field(column)]))
@@ -101,7 +103,14 @@ class Explainer:
                 fault = _fault(values, pa.schema([field]))
                 if fault is not None:
                     return _reason(fault, field.name)
-        return _reason(error, None)
+        return _placed(_reason(error, None), values)
+
+
+def _placed(reason: str, values: pa.Array) -> str:
+    """Return the reason, with the place in the one value where it stops being JSON."""
+    text = (values[0].as_py() or b"").decode(errors="replace")
+    place = json_place(text) if text.strip() else ""
+    return f"{reason.removesuffix('.')}, {place}" if place else reason
 
 
 def _fault(values: pa.Array, schema: pa.Schema) -> ValueError | None:
@@ -157,6 +166,7 @@ def _join(values: pa.Array) -> bytes:
 _NOT_UTF8 = "Invalid UTF8"
 _TYPE_CHANGE = re.compile(r"Column\(/?(.*)\) changed from (\w+) to (\w+)")
 _TWICE = re.compile(r"Column\(/?(.*)\) was specified twice")
+_SCALE = re.compile(r"Failed to convert JSON to decimal\d+\(.*?\): (.*)", re.DOTALL)
 _UNPARSED = re.compile(r"Failed to convert JSON to (.*?)(?:\[.*\])?, couldn't parse:(.*)", re.DOTALL)
 
 
@@ -167,6 +177,8 @@ def _reason(error: ValueError, field: str | None) -> str:
         return f"field {match[1]}: expected {match[2]}, found {match[3]}" if match[1] else "not a JSON object"
     if match := _TWICE.match(text):
         return f"field {match[1]} is given twice"
+    if match := _SCALE.match(text):
+        text = match[1]
     if match := _UNPARSED.match(text):
-        text = f"{match[2][:40]!r} does not fit {match[1]}"
+        text = f"{match[2][:40]!r} does not fit {spark_type_of_name(match[1])}"
     return f"field {field}: {text}" if field else f"not valid JSON: {text}"

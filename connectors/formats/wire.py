@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from connectors.spark_types import spark_type
 from eos.errors import SpecError
 
 _DECIMAL_DIGITS = 38
@@ -42,7 +43,8 @@ def _check_type(path: str, kind: pa.DataType) -> None:
     elif pt.is_map(kind):
         raise SpecError(f"column {path}: MAP is not supported in JSON", remedy="use a STRUCT of the keys you need")
     elif not _is_scalar(kind):
-        raise SpecError(f"column {path}: {kind} is not supported in JSON", remedy="write the schema as Spark DDL")
+        message = f"column {path}: {spark_type(kind)} is not supported in JSON"
+        raise SpecError(message, remedy="write the schema as Spark DDL")
 
 
 def _is_scalar(kind: pa.DataType) -> bool:
@@ -84,7 +86,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pt.is_floating(kind):
         if not _holds(pc.is_finite(values)):
-            raise ValueError(f"not a finite number, or out of the range of {kind}")
+            raise ValueError(f"not a finite number, or out of the range of {spark_type(kind)}")
         return values
     if kind == pa.binary():
         return from_base64(values)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
-from connectors.dead_letters import DeadLetter
+from connectors.dead_letters import DeadLetter, newest
 from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
@@ -19,23 +19,35 @@ from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import FencedProducerError, TransactionalProducer
 from connectors.kafka.sink.target import Topics, check_timeout, ensure_markers, in_sink_words
 from connectors.kafka.source import KafkaSource
+from connectors.kafka.splits import as_offset
 from eos.errors import SinkUnavailableError
+from twophase.positions import Position
 from twophase.values import OffsetRange, StartingPoint
 
 _NUMBERS: Final = frozenset({"partition", "offset", "checkpoint_id"})
 _ALWAYS: Final = frozenset({"eos.error", "eos.checkpoint_id"})
 
 
-def read_dead_letters(bootstrap_servers: str, topic: str, properties: Mapping[str, str]) -> list[DeadLetter]:
-    """All that are committed, in the topic's order. Blocks. Raises SourceError."""
+def read_dead_letters(
+    bootstrap_servers: str, topic: str, properties: Mapping[str, str], most: int | None = None
+) -> list[DeadLetter]:
+    """Return all committed dead letters in the topic's order, or the `most` newest ones. Blocks. Raises SourceError.
+
+    With `most`, it reads that many offsets of each partition: fewer messages where Kafka's markers take offsets.
+    """
     whole = KafkaSource(
         "dead_letter", bootstrap_servers, (topic,), RawFormat(), properties=properties, on_bad_record="skip"
     )  # a message whose headers cannot be read is none of ours
     source = whole.select(["value", "_key", "_headers"])
     begin = source.starting_point(StartingPoint()).positions
     ends = source.horizon(StartingPoint(begin)).ends
-    ranges = [OffsetRange(split, start, ends[split]) for split, start in sorted(begin.items())]
-    return [letter for batch in source.read(ranges) for letter in _letters(batch)]
+    ranges = [OffsetRange(split, _first(at, ends[split], most), ends[split]) for split, at in sorted(begin.items())]
+    letters = (letter for batch in source.read(ranges) for letter in _letters(batch))
+    return list(letters) if most is None else newest(letters, most)
+
+
+def _first(start: Position, end: Position, most: int | None) -> Position:
+    return start if most is None else max(as_offset(start), as_offset(end) - most)
 
 
 def _letters(batch: pa.RecordBatch) -> list[DeadLetter]:

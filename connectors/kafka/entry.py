@@ -107,6 +107,10 @@ class KafkaEntry(Secured, SourceEntry):
         topics = ", ".join(self.topics or [f"topics like {self.topics_pattern}"])
         return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}"
 
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        return [(self.cluster, topic) for topic in self.topics or [str(self.topics_pattern)]]
+
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
         return self.brokers
 

@@ -25,6 +25,7 @@ class _Pool:
         self.lock = threading.Lock()
         self.idle: list[Client] = []  # consumers, the one that has been idle longest first
         self.admins: dict[Connection, Client] = {}
+        self.monitors: dict[Connection, Client] = {}  # clients for questions that must not disturb the others
 
 
 _pool = _Pool()
@@ -71,15 +72,37 @@ def _take(pool: _Pool, connection: Connection) -> Client | None:
 def shared_admin(connection: Connection) -> Iterator[Client]:
     """The process's client for questions to a cluster. May be used by several threads; forgotten if the block fails."""
     pool = _own()
-    with pool.lock:
-        client = pool.admins.get(connection)
-        if client is None:
-            client = pool.admins[connection] = open_admin(connection)
+    client = _admin(pool, pool.admins, connection)
     try:
         yield client
     except BaseException:
         _forget(pool, connection)
         raise
+
+
+@contextmanager
+def monitor_admin(connection: Connection) -> Iterator[Client]:
+    """Yield the process's client for monitoring a cluster. An error in the block closes only this client.
+
+    Its requests wait behind none of `shared_admin`, and its errors close no connection that a checkpoint uses.
+    """
+    pool = _own()
+    client = _admin(pool, pool.monitors, connection)
+    try:
+        yield client
+    except BaseException:
+        with pool.lock:
+            if pool.monitors.get(connection) is client:
+                del pool.monitors[connection]
+        raise
+
+
+def _admin(pool: _Pool, admins: dict[Connection, Client], connection: Connection) -> Client:
+    with pool.lock:
+        client = admins.get(connection)
+        if client is None:
+            client = admins[connection] = open_admin(connection)
+        return client
 
 
 def _forget(pool: _Pool, failed: Connection) -> None:

@@ -259,6 +259,11 @@ class Secured(Strict):
         return {**self.properties, **(self.security.settings() if self.security else {})}
 
     @property
+    def cluster(self) -> str:
+        """The namespace of its topics by OpenLineage's rules for names."""
+        return f"kafka://{self.bootstrap_servers.partition(',')[0].strip()}"
+
+    @property
     def brokers(self) -> list[tuple[str, int]]:
         """Host and port of each broker that the spec names."""
         parts = [urlsplit(f"//{broker}") for broker in self.bootstrap_servers.split(",")]

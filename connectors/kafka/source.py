@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
 
@@ -14,7 +14,7 @@ from connectors.api.decoding import Format
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
-from connectors.kafka.pool import borrowed_consumer, shared_admin
+from connectors.kafka.pool import borrowed_consumer, monitor_admin, shared_admin
 from connectors.kafka.positions import earliest, latest_and_withheld
 from connectors.kafka.reader import OnBadRecord, bad_records_of, read_ranges, records_of
 from connectors.kafka.settings import Connection, check_properties
@@ -26,6 +26,9 @@ from eos.errors import OffsetOutOfRangeError, SpecError
 from twophase import faults
 from twophase.positions import Position, Positions
 from twophase.values import OffsetRange, StartingPoint
+
+_MONITOR_TIMEOUT_S: Final = 5.0
+"""Longest wait for one answer of the cluster about its current ends."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +121,10 @@ class KafkaSource:
         What was made since the pipeline began (partitions of a known topic, topics that a pattern finds later) is left
         to `horizon`, which begins at the first record.
         """
-        begun = {parse_split(split)[0] for split in known.positions}
+        begun = _begun(known)
         with shared_admin(self.connection) as admin:
             topics = self._topics(admin, known.identities)
-            new = [topic for topic in topics if topic.name not in begun and not (begun and self.topics_pattern)]
+            new = [topic for topic in topics if self._is_unresolved(topic.name, begun)]
             splits = [split for topic in new for split in topic.splits]
             if not begun:
                 check_named(self.starting_offsets, splits)
@@ -131,13 +134,40 @@ class KafkaSource:
     def horizon(self, known: StartingPoint) -> Horizon:
         """See Source. Two round trips to the cluster, and another one if there is a split that is not known."""
         with shared_admin(self.connection) as admin:
-            topics = self._topics(admin, known.identities)
-            splits = [split for topic in topics for split in topic.splits]
-            ends, withheld = latest_and_withheld(admin, splits)
-            new = [split for split in splits if split not in known.positions]
-            positions = earliest(admin, new) if new else {}
+            return self._horizon(admin, known)
+
+    def current_ends(self, known: StartingPoint) -> Horizon:
+        """See MeasuredSource. The same questions as `horizon`, by a client that only monitoring uses.
+
+        The ends are the last stable offsets with `read_committed`, and the high watermarks with `read_uncommitted`. A
+        new topic whose first offsets `starting_offsets` is yet to resolve has no discovered positions.
+        """
+        connection = self.connection
+        patience_s = min(connection.connect_timeout_s, _MONITOR_TIMEOUT_S)
+        with monitor_admin(replace(connection, connect_timeout_s=patience_s)) as admin:
+            found = self._horizon(admin, known)
+        if self.starting_offsets == "earliest":
+            return found
+        begun = _begun(known)
+        positions = {
+            split: offset
+            for split, offset in found.discovered.positions.items()
+            if not self._is_unresolved(parse_split(split)[0], begun)
+        }
+        return replace(found, discovered=replace(found.discovered, positions=positions))
+
+    def _horizon(self, admin: Client, known: StartingPoint) -> Horizon:
+        topics = self._topics(admin, known.identities)
+        splits = [split for topic in topics for split in topic.splits]
+        ends, withheld = latest_and_withheld(admin, splits)
+        new = [split for split in splits if split not in known.positions]
+        positions = earliest(admin, new) if new else {}
         identities = {topic.name: topic.id for topic in topics if topic.id and topic.name not in known.identities}
         return Horizon(ends, StartingPoint(positions, identities), withheld)
+
+    def _is_unresolved(self, topic: str, begun: Set[str]) -> bool:
+        """Return whether `starting_offsets` decides where the topic begins. `begun`: topics with known positions."""
+        return topic not in begun and not (begun and self.topics_pattern)
 
     def _topics(self, admin: Client, identities: Mapping[str, str]) -> list[Topic]:
         topics = describe(admin, self._names(admin, identities))
@@ -239,3 +269,8 @@ class KafkaSource:
     def check(self) -> Sequence[Finding]:
         """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""
         return doctor.findings(self.name, self.connection, self.topics, self.topics_pattern, self.group_id)
+
+
+def _begun(known: StartingPoint) -> Set[str]:
+    """Return the topics of the splits whose positions are known."""
+    return {parse_split(split)[0] for split in known.positions}

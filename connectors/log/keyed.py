@@ -20,6 +20,7 @@ from connectors.log.newest import Newest, Order
 from connectors.log.place import LogPlace
 from connectors.log.segments import while_preparing
 from connectors.log.writer import Form, LogWriter
+from connectors.spark_types import spark_type
 from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from twophase import faults
 from twophase.ids import TransactionId
@@ -81,16 +82,16 @@ class Upsert:
         why = {TOPIC: ", which tells apart what comes from several topics"}
         needed = (*self.key, *self.of(schema).columns)
         found = [f"the rows have no column {name}{why.get(name, '')}" for name in needed if name not in schema.names]
-        if self.deleted in schema.names and schema.field(self.deleted).type != pa.bool_():
-            found.append(f"column {self.deleted} of the rows is {schema.field(self.deleted).type}, not a boolean")
+        if self.deleted in schema.names and (kind := schema.field(self.deleted).type) != pa.bool_():
+            found.append(f"column {self.deleted} of the rows is {spark_type(kind)}, not a boolean")
         kinds = {name: schema.field(name).type for name in PLACE if name in schema.names}
         found += [
-            f"column {name} of the rows is {kind}, not a whole number"
+            f"column {name} of the rows is {spark_type(kind)}, not a whole number"
             for name, kind in kinds.items()
             if not types.is_integer(kind)
         ]
         if TOPIC in self.of(schema).place and TOPIC in schema.names and not _is_text(schema.field(TOPIC).type):
-            found.append(f"column {TOPIC} of the rows is {schema.field(TOPIC).type}, not text")
+            found.append(f"column {TOPIC} of the rows is {spark_type(schema.field(TOPIC).type)}, not text")
         found += [f"the rows have a column {name}, which merging needs" for name in _RESERVED if name in schema.names]
         return found
 

@@ -59,12 +59,21 @@ class BuiltSource:
 
     def horizon(self, known: StartingPoint) -> Horizon:
         """See Source. Raises OffsetOutOfRangeError if a split that is known is not there any more."""
-        first = self._splits()
-        if gone := sorted(known.positions.keys() - first.keys()):
-            message = f"source {self.name}: {', '.join(gone)} is gone, and the pipeline has begun to read it"
-            raise OffsetOutOfRangeError(message, remedy=_REMEDY)
+        first = self._splits_with(known)
         starts = {**first, **known.positions}
         ends = {split: self._end(split, start) for split, start in starts.items()}
+        return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
+
+    def current_ends(self, known: StartingPoint) -> Horizon | None:
+        """See MeasuredSource. None if the end of one split is not known: the total would be too small."""
+        first = self._splits_with(known)
+        ends: dict[str, Position] = {}
+        for split, start in {**first, **known.positions}.items():
+            with self._calling("current_end", split):
+                found: object = self.source.current_end(split, start)
+            if found is None:
+                return None
+            ends[split] = check_position(found, f"source {self.name}, split {split}: `current_end`")
         return Horizon(ends, StartingPoint({split: at for split, at in first.items() if split not in known.positions}))
 
     def limit(self, offsets: OffsetRange, max_records: int) -> Position:
@@ -127,6 +136,14 @@ class BuiltSource:
         with self._calling("splits"):
             found = self.source.splits()
         return check_positions(found, f"source {self.name}")
+
+    def _splits_with(self, known: StartingPoint) -> Mapping[str, Position]:
+        """Return `_splits`. Raises OffsetOutOfRangeError if a split of `known` is missing."""
+        first = self._splits()
+        if gone := sorted(known.positions.keys() - first.keys()):
+            message = f"source {self.name}: {', '.join(gone)} is gone, and the pipeline has begun to read it"
+            raise OffsetOutOfRangeError(message, remedy=_REMEDY)
+        return first
 
     def _calling(self, method: str, split: str = "") -> AbstractContextManager[None]:
         """Name the source, the split and the call in an error that the framework does not know."""

@@ -66,6 +66,15 @@ class SplitSource(ABC):
         not decode.
         """
 
+    def current_end(self, split: str, start: Position) -> Position | None:
+        """Return the end of the records of the split that exist now: the lag needs it. None: it is not known.
+
+        `start`: the position of the pipeline. By default the answer of `end`. A source whose `end` is less than what
+        exists, such as an unbounded one, overrides this method. Called at intervals in a thread of the driver, on a
+        copy of the source. Raises what `end` raises: the lag is then unknown, and the pipeline continues.
+        """
+        return self.end(split, start)
+
     def witness(self, split: str, position: Position) -> str | None:
         """Return a text by which the records before `position` are known again, such as a hash or a version.
 

@@ -11,13 +11,15 @@ from connectors.api.entry import SinkEntry, SourceEntry
 from connectors.api.guarantee import Guarantee
 from connectors.api.masking import Url, mask
 from connectors.api.mistakes import Mistake, SpecMistakesError
+from connectors.spec.expectations import Expectation
 from connectors.spec.guarantees import guarantees, promise
-from connectors.spec.loader import load_spec
+from connectors.spec.loader import load_spec, load_text
 from connectors.spec.review import Exposure, code_of, exposures
 from connectors.spec.spec import Spec, json_schema
 from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 
 __all__ = [
+    "Expectation",
     "Exposure",
     "Guarantee",
     "Mistake",
@@ -34,6 +36,7 @@ __all__ = [
     "guarantees",
     "json_schema",
     "load_spec",
+    "load_text",
     "mask",
     "promise",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +11,12 @@ from connectors.api.document import Document, Items, Section
 from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME
+from connectors.spec.expectations import DEAD_LETTER
 from connectors.spec.spec import Spec
+from connectors.spec.sql_syntax import Columns
 
-_OF_STATE: Final = ("watermark", "output_mode")
+_OF_STATE: Final = {"watermark": "watermark", "output_mode": "output_mode", "state_ttl_s": "state_ttl"}
+"""Fields of a step that concern state, with their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +131,10 @@ def _check_inputs(document: Document) -> None:
             document.report(path, "there are no sources and steps to take rows from", ("with sources, or not at all",))
 
 
-def check_trunk(document: Document, spec: Spec) -> None:
+def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) -> None:
     """Several sinks need a step in common, and behind it no step keeps state: it would begin anew each checkpoint.
 
-    Called last, for a spec in which nothing else is wrong.
+    Called last, when nothing else in the spec is wrong. `columns`: of steps, as far as they are known.
     """
     if spec.sources and spec.trunk is None:
         found = "the rows of these sinks have no source or step in common, so that no checkpoint covers them together"
@@ -139,22 +142,20 @@ def check_trunk(document: Document, spec: Spec) -> None:
         return
     _check_targets(document, spec)
     _check_dead_letter(document, spec)
-    _check_columns(document, spec)
+    _check_columns(document, spec, columns)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
-        for key in (key for key in _OF_STATE if step.name in names and key in step.model_fields_set):
+        for key in (key for name, key in _OF_STATE.items() if step.name in names and name in step.model_fields_set):
             found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
             document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
 
 
-def _check_columns(document: Document, spec: Spec) -> None:
-    """Columns of the rows that a sink names, where it takes them from a source: behind a step only Spark knows them."""
+def _check_columns(document: Document, spec: Spec, known: Mapping[str, Columns]) -> None:
+    """Report columns of the rows that a sink names and that are not there, as far as the columns are known."""
     of_source = {source.name: source for source in spec.sources}
     for index, sink in enumerate(spec.sinks):
-        if sink.from_ not in of_source:
-            continue
         for path, name in sink.row_columns:
-            columns = of_source[sink.from_].columns
+            columns = of_source[sink.from_].columns if sink.from_ in of_source else known.get(str(sink.from_))
             if columns is not None and name not in columns:
                 found = f"the rows of '{sink.from_}' have no column '{name}'"
                 document.report(("sinks", index, *path), found, tuple(columns), nearest(name, columns))
@@ -186,6 +187,11 @@ def _check_dead_letter(document: Document, spec: Spec) -> None:
             key = entry.target_key
             found = f"the source '{source.name}' reads this {key}: a dead letter would come back as a record"
             document.report(("dead_letter", key), found, (f"a {key} that no source reads",))
+    for index, step in enumerate(spec.transforms):
+        for number, rule in enumerate(step.expect):
+            if rule.action == DEAD_LETTER and spec.dead_letter is None:
+                where: Path = ("transforms", index, "expect", number, "action")
+                document.report(where, "the spec lacks a `dead_letter` to write to", ("warn", "skip", "fail"))
     if spec.dead_letter is not None and not spec.sources:
         found = "there are no sources whose records could be put aside"
         document.report(("dead_letter",), found, ("with sources, or not at all",))
@@ -209,4 +215,5 @@ def _reason(sink: Section) -> str:
         model = plugins.load(plugins.SINKS, str(sink.get("connector")), SinkEntry)
     except plugins.PluginError:
         return ""
-    return model.exactly_once_only.get(str(sink.get("commit")), "")
+    default = model.model_fields["commit"].default if "commit" in model.model_fields else None
+    return model.exactly_once_only.get(str(sink.get("commit") or default), "")

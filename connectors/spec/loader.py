@@ -11,13 +11,15 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from connectors.api.document import Document, child
+from connectors.api.document import Document, Text, child
 from connectors.api.mistakes import Path as KeyPath
 from connectors.api.mistakes import SpecMistakesError, nearest
 from connectors.api.model import WRONG, shown
 from connectors.spec.graph import check_graph, check_mode, check_trunk
-from connectors.spec.reading import read_document
+from connectors.spec.reading import document_of, read_document
 from connectors.spec.spec import Spec
+from connectors.spec.sql_check import check_sql
+from connectors.spec.yaml_reader import scalar
 
 _KINDS: Final = {
     "string_type": "text",
@@ -45,12 +47,24 @@ def load_spec(path: str | Path, environ: Mapping[str, str] | None = None) -> Spe
     Raises:
         SpecError: and nothing else. Its message lists all mistakes with their lines, and shows no secret.
     """
-    document = read_document(Path(path), os.environ if environ is None else environ)
+    return _spec_of(read_document(Path(path), os.environ if environ is None else environ))
+
+
+def load_text(content: bytes, environ: Mapping[str, str]) -> Spec:
+    """Return the validated spec of a text that is not in a file, as `load_spec` does. Raises SpecError.
+
+    Relative paths start at the working directory. Messages call the text `-`.
+    """
+    return _spec_of(document_of(content, "-", Path.cwd(), environ))
+
+
+def _spec_of(document: Document) -> Spec:
     spec = _validate(document)
     check_graph(document)
     check_mode(document)
+    columns = check_sql(document)
     if spec is not None and not document.mistakes:
-        check_trunk(document, spec)
+        check_trunk(document, spec, columns)
     if document.mistakes or spec is None:
         raise SpecMistakesError.of(document.file, document.mistakes) from None
     return spec
@@ -60,9 +74,47 @@ def _validate(document: Document) -> Spec | None:
     try:
         return Spec.model_validate(document.root, context=document)
     except ValidationError as errors:
-        for error in errors.errors(include_url=False):
-            _report_error(document, error)
-        return None
+        found = errors.errors(include_url=False)
+    changed = [_read_as_written(document, error) for error in found]
+    if any(changed):
+        return _validate(document)
+    for error in found:
+        _report_error(document, error)
+    return None
+
+
+_KINDS_OF_TEXT: Final[Mapping[str, type[int | float | bool]]] = {
+    "int_type": int,
+    "float_type": float,
+    "bool_type": bool,
+}
+"""Errors of a text where another kind of value belongs, with this kind."""
+
+
+def _read_as_written(document: Document, error: ErrorDetails) -> bool:
+    """Replace a text from a reference by the number or boolean that belongs there.
+
+    A reference has no type: `${SLOTS}` is 2 where a number belongs, and "2" where a text belongs.
+
+    Returns:
+        Whether the document has changed.
+    """
+    path = _path(document, error)
+    container: object = document.root
+    for part in path[:-1]:
+        following = child(container, part)
+        container = following[1] if following is not None else None
+    found = child(container, path[-1]) if path else None
+    kind = _KINDS_OF_TEXT.get(error["type"])
+    if kind is None or found is None or not isinstance(found[1], Text):
+        return False
+    value = scalar(str(found[1]))
+    if not isinstance(value, kind) and not (kind is float and isinstance(value, int)):
+        return False
+    if isinstance(value, bool) and kind is not bool:
+        return False
+    container[path[-1]] = value  # type: ignore[index]  # `child` has found the key in it
+    return True
 
 
 def _report_error(document: Document, error: ErrorDetails) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pathlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
@@ -13,6 +14,8 @@ from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
 from connectors.api.secret import Secrets, UnresolvedError
 from connectors.spec import yaml_reader
+from connectors.spec.composing import compose, secrets_in
+from connectors.spec.notifications import secrets_of
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -29,32 +32,16 @@ _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
+_WITH_DEFAULT: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>.*)", re.DOTALL)
+"""`NAME:-default`, as a shell writes it. The default is a part of the file, and therefore not a secret."""
+
+_WITHOUT_BRACES: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
+_FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_options"})
+"""Keys of other languages and programs, in which `$NAME` has another meaning."""
 
 
 def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
-    """Read the file, resolve its references, and collect its secrets. Reads no other file than those it names.
-
-    Raises SpecError if it is not readable at all, SpecMistakesError if it is not one YAML mapping. Everything else
-    that is wrong is in `mistakes` of the result.
-    """
-    file = str(path)
-    folder = path.absolute().parent
-    substitution = _Substitution(folder, environ)
-    builder = _Builder(substitution)
-    try:
-        text = _text_of(path)
-        node = yaml_reader.read_yaml(text, builder.mistakes.append)
-        root = builder.build(node, ())
-        if not isinstance(root, Section):
-            message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
-            raise yaml_reader.Unreadable(Mistake("", node.line, message))
-    except yaml_reader.Unreadable as error:
-        raise SpecMistakesError.of(file, [*builder.mistakes, error.mistake]) from None
-    secrets = frozenset((substitution.secrets | builder.secrets) - {""})
-    return Document(file, folder, root, secrets, builder.mistakes, frozenset(builder.unresolved), text, builder.written)
-
-
-def _text_of(path: pathlib.Path) -> str:
+    """Read the file as `document_of` does. Raises SpecError if it is not readable at all."""
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_BYTES + 1)
@@ -62,6 +49,52 @@ def _text_of(path: pathlib.Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
         message = f"{path}: cannot be read: {reason}"
         raise SpecError(message, remedy="give the path of a YAML file, as in: eos validate pipeline.yaml") from None
+    return document_of(content, str(path), path.absolute().parent, environ)
+
+
+def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mapping[str, str]) -> Document:
+    """Read the content of a file and of the files that it includes, resolve references, and collect secrets.
+
+    Raises SpecMistakesError if it is not one YAML mapping. All other mistakes are in `mistakes` of the result.
+
+    Args:
+        content: bytes of YAML.
+        file: its name, for messages.
+        folder: absolute; relative paths in the spec start here.
+        environ: values of the variables.
+    """
+    substitution = _Substitution(folder, environ)
+    builder = _Builder(substitution)
+    files: list[pathlib.Path] = []
+    try:
+        text = _text_of(content)
+        own = yaml_reader.read_yaml(text, builder.mistakes.append)
+        node = compose(own, environ, builder.mistakes.append, partial(_included, folder, files))
+        root = builder.build(node, ())
+        if not isinstance(root, Section):
+            message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
+            raise yaml_reader.Unreadable(Mistake("", node.line, message))
+    except yaml_reader.Unreadable as error:
+        raise SpecMistakesError.of(file, [*builder.mistakes, error.mistake]) from None
+    if own is not node:
+        builder.secrets.update(secrets_in(own))
+    secrets = frozenset((substitution.secrets | builder.secrets) - {""})
+    unresolved = frozenset(builder.unresolved)
+    return Document(file, folder, root, secrets, builder.mistakes, unresolved, text, builder.written, included=files)
+
+
+def _included(folder: pathlib.Path, files: list[pathlib.Path], path: pathlib.Path) -> str:
+    """Return the text of an included file, and add its path to `files`. Raises Unreadable."""
+    files.append(folder / path)
+    try:
+        with (folder / path).open("rb") as file:
+            return _text_of(file.read(_MAX_BYTES + 1))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a path"
+        raise yaml_reader.Unreadable(Mistake("include", 1, f"{path} cannot be read: {reason}")) from None
+
+
+def _text_of(content: bytes) -> str:
     if len(content) > _MAX_BYTES:
         raise yaml_reader.Unreadable(Mistake("", 1, f"the file is larger than {_MAX_BYTES} bytes"))
     try:
@@ -103,6 +136,7 @@ class _Builder:
                 section.texts[key] = value if isinstance(value, str) else entry.text
                 if path and (path[-1] in _SETTINGS or path[0] in _ENTRIES) and is_secret_name(key):
                     self.secrets.add(section.texts[key])
+                self.secrets |= secrets_of(path, key, section.texts[key])
         return section
 
     def _items(self, node: yaml_reader.Sequence, path: Path) -> Items:
@@ -116,6 +150,11 @@ class _Builder:
         if not isinstance(node.value, str):
             return node.value
         text, where = node.value, path_text(path)
+        if name := self._without_braces(text, path):
+            found = f"'${name}' is not replaced: a reference to a variable has braces"
+            self.mistakes.append(Mistake(where, node.line, found, suggestion=f"${{{name}}}"))
+            self.unresolved.add(where)
+            return text
         try:
             text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES)
         except UnresolvedError as error:
@@ -127,6 +166,19 @@ class _Builder:
         self._check_bounds(node.line)
         self.secrets |= passwords_in(text)
         return text
+
+    def _without_braces(self, text: str, path: Path) -> str:
+        """Return the variable that a value names without braces; empty if the value may be literal.
+
+        `$NAME` is a reference for certain if NAME is set. A whole value `$NAME` is one too, except where a password may
+        look so.
+        """
+        if not _FREE_TEXT.isdisjoint(path):
+            return ""
+        whole = _WITHOUT_BRACES.fullmatch(text)
+        if whole is not None and not is_secret_name(str(path[-1] if path else "")):
+            return whole[1]
+        return next((name for name in _WITHOUT_BRACES.findall(text) if self._substitution.is_set(name)), "")
 
     def _check_bounds(self, line: int) -> None:
         if self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS:
@@ -158,35 +210,51 @@ class _Substitution:
             if match[0] == "$${":
                 pieces.append("${")
                 continue
-            value = self._resolve(match)
+            value, is_default = self._resolve(match)
             pieces.append(value)
-            if is_secret:
+            if is_secret and not is_default:
                 self.secrets.add(value)
             substituted = True
         pieces.append(text[end:])
         return Text("".join(pieces)) if substituted else "".join(pieces)
 
-    def _resolve(self, match: re.Match[str]) -> str:
+    def is_set(self, name: str) -> bool:
+        """Return whether a variable of the environment has this name."""
+        return name in self._environ
+
+    def _resolve(self, match: re.Match[str]) -> tuple[str, bool]:
+        """Return the value of a reference, and whether it is the reference's own default."""
         if match[2] is None:
             found = f"'{match[0][:40]}' is not closed with '}}'"
             raise UnresolvedError(found, allowed=("$${ for the two characters ${",))
-        kind, colon, name = match[1].partition(":")
+        defaulted = _WITH_DEFAULT.fullmatch(match[1])
+        if defaulted is None:
+            return self._value(match[0], match[1]), False
+        if not self._environ.get(defaulted["name"]):
+            return defaulted["default"], True
+        return self._value(match[0], defaulted["name"]), False
+
+    def _value(self, reference: str, named: str) -> str:
+        """Return the value of `${named}`. Raises UnresolvedError."""
+        kind, colon, name = named.partition(":")
         if not colon:
             kind, name = "env", kind
         try:
             value: object = self._place(kind).resolve(name)
         except UnknownPluginError:
-            found = f"'{match[0]}' is neither a variable nor a file"
+            found = f"'{reference}' is neither a variable nor a file"
             allowed = (*(f"${{{each}:…}}" for each in installed(SECRETS)), "$${ for ${ itself")
             raise UnresolvedError(found, allowed=allowed) from None
         except PluginError as error:
-            raise UnresolvedError(f"'{match[0]}': {error.message}; {error.remedy}") from None
+            raise UnresolvedError(f"'{reference}': {error.message}; {error.remedy}") from None
         except UnresolvedError:
             raise
         except (Exception, SystemExit) as error:  # of a plugin; its message may quote a secret
-            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} raised {type(error).__name__}") from error
+            raise UnresolvedError(
+                f"'{reference}' cannot be resolved: {kind!r} raised {type(error).__name__}"
+            ) from error
         if not isinstance(value, str):
-            raise UnresolvedError(f"'{match[0]}' cannot be resolved: {kind!r} returned no text")
+            raise UnresolvedError(f"'{reference}' cannot be resolved: {kind!r} returned no text")
         return value
 
     def _place(self, kind: str) -> Secrets:

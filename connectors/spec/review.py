@@ -13,7 +13,7 @@ from connectors.api.entry import Entry
 from connectors.api.masking import mask
 from connectors.api.tls import Protection, is_local
 from connectors.spec.spec import Spec
-from connectors.spec.steps import PythonStep, SqlStep
+from connectors.spec.steps import PythonStep, SqlStep, TransformStep
 from wal.address import ObjectAddress
 
 _BRINGS_CODE: Final = re.compile(
@@ -50,13 +50,17 @@ def exposures(spec: Spec) -> list[Exposure]:
     found += [
         Exposure(f"step {step.name}", "a reference brings a value into its SQL: Spark's pages and event log show it")
         for step in spec.transforms
-        if isinstance(step, SqlStep) and _shows_plans(spec) and _has_secret(step.sql, spec)
+        if _shows_plans(spec) and any(_has_secret(text, spec) for text in _sql_of(step))
     ]
     return found + [
         Exposure("spark", f"{name} has a secret in it: Java options are arguments of a process, which `ps` shows")
         for name, value in spec.spark.conf.items()
         if name.endswith("JavaOptions") and spec.mask(value) != value
     ]
+
+
+def _sql_of(step: TransformStep) -> list[str]:
+    return [*([step.sql] if isinstance(step, SqlStep) else []), *(rule.condition for rule in step.expect)]
 
 
 def _shows_plans(spec: Spec) -> bool:
@@ -78,6 +82,10 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
             yield of, entry.protection
     if spec.checkpoint.head is not None:
         yield "head", protection_of(spec.checkpoint.head.reveal())
+    for each in spec.notifications:
+        url = urlsplit(each.url.reveal())
+        if url.scheme == "http":
+            yield f"notification {each.name}", Protection.LOCAL if is_local(url.hostname) else Protection.NONE
     log = spec.checkpoint.log_at
     if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
         yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE

@@ -11,12 +11,13 @@ from connectors.api import plugins
 from connectors.api.choice import Chosen
 from connectors.api.document import Document
 from connectors.api.entry import SinkEntry, SourceEntry
-from connectors.api.fields import Title, is_duration
+from connectors.api.fields import REFERENCE, Title, is_duration
 from connectors.api.guarantee import PipelineContext
 from connectors.api.login import extras_of
 from connectors.api.masking import mask
 from connectors.api.model import Strict
 from connectors.spec.flow import behind, trunk_of
+from connectors.spec.notifications import Notifications
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
@@ -27,6 +28,22 @@ _DeadLetter = Annotated[
     SinkEntry,
     Chosen(plugins.SINKS, "connector", SinkEntry, lambda found: found.dead_letter_model(), "takes no dead letters"),
 ]
+_OF_A_VALUE: Final = ("type", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""Keys of a schema that judge a value, which may be written as a reference as well."""
+
+_PARTS: Final = {
+    "include": {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Files with keys of the spec, from its folder. The spec's own keys take precedence.",
+    },
+    "profiles": {
+        "type": "object",
+        "additionalProperties": {"type": "object"},
+        "description": "By name, keys that take precedence where `--profile` or EOS_PROFILE names the profile.",
+    },
+}
+"""Keys that `connectors.spec.composing` has resolved before a spec is validated."""
+
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -53,11 +70,14 @@ class Spec(Strict):
     """A sink for records that do not decode, written in the same checkpoint as what stood beside them."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
+    notifications: Notifications = Field(default_factory=list)
+    """Endpoints that get failures, dead letters, lag and schema changes."""
     spark: SparkSettings = SparkSettings()
     """The session that the pipeline runs in."""
 
     _folder: Path = PrivateAttr(default_factory=Path.cwd)
     _text: str = PrivateAttr(default="")
+    _included: tuple[Path, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _dead_letters_by_default(self) -> Self:
@@ -72,11 +92,17 @@ class Spec(Strict):
         if isinstance(context, Document):
             self._folder = context.folder
             self._text = context.text
+            self._included = tuple(context.included)
 
     @property
     def folder(self) -> Path:
         """The spec's folder, absolute: relative paths and Python modules start here."""
         return self._folder
+
+    @property
+    def included(self) -> tuple[Path, ...]:
+        """The files that the spec's file includes."""
+        return self._included
 
     @property
     def text(self) -> str:
@@ -118,6 +144,7 @@ class Spec(Strict):
             several_topics=self.several_topics,
             max_dead_letters=self.checkpoint.max_dead_letters,
             mask=self.mask,
+            location=self.checkpoint.location,
         )
 
     @property
@@ -151,7 +178,14 @@ class Spec(Strict):
 
     @property
     def _wanted(self) -> list[str]:
-        return [sink.from_ for sink in self.sinks if sink.from_ is not None]
+        """The steps whose rows leave the flow: to a sink, or as dead letters."""
+        rejecting = [step.name for step in self.transforms if step.rejects_rows]
+        return [*(sink.from_ for sink in self.sinks if sink.from_ is not None), *rejecting]
+
+    @property
+    def expecting(self) -> list[TransformStep]:
+        """The steps with rules, in order."""
+        return [step for step in self.transforms if step.expect]
 
     @property
     def secrets(self) -> frozenset[str]:
@@ -165,8 +199,34 @@ class Spec(Strict):
 
 def json_schema() -> dict[str, Any]:
     """The schema of a spec as users write it: keys by their aliases, durations as text. Pure."""
-    schema = _readable(Spec.model_json_schema(by_alias=True))
+    schema = _with_references(_readable(Spec.model_json_schema(by_alias=True)))
+    needed = schema.pop("required")
+    schema["anyOf"] = [{"required": needed}, {"required": ["include"]}]  # an included file may have the other keys
+    schema["properties"] = {**_PARTS, **schema["properties"]}
     return {"$schema": _DIALECT, **schema, "title": "eos pipeline"}
+
+
+def _with_references(node: Any) -> Any:
+    """Return a schema in which a number, a boolean and a choice may be written as a reference, `${NAME}`, as well."""
+    if isinstance(node, list):
+        return [_with_references(each) for each in node]
+    if not isinstance(node, dict):
+        return node
+    union = node.get("anyOf", ())
+    if any(_takes_no_reference(each) for each in union):
+        texts = [each for each in union if each == REFERENCE or each == {"type": "string"}]
+        members = [each if _takes_no_reference(each) else _with_references(each) for each in union]
+        return {**node, "anyOf": [*members, *([] if texts else [REFERENCE])]}
+    if _takes_no_reference(node):
+        written = {key: value for key, value in node.items() if key in _OF_A_VALUE}
+        rest = {key: value for key, value in node.items() if key not in _OF_A_VALUE}
+        return {**rest, "anyOf": [written, REFERENCE]}
+    return {key: _with_references(value) for key, value in node.items()}
+
+
+def _takes_no_reference(node: Any) -> bool:
+    kinds = ("integer", "number", "boolean")
+    return isinstance(node, dict) and (node.get("type") in kinds or isinstance(node.get("enum"), list))
 
 
 def _readable(node: Any) -> Any:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import keyword
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from connectors.api.fields import Duration, NonEmpty, StepName, matching
+from connectors.api.fields import Duration, NonEmpty, PositiveDuration, StepName, matching
+from connectors.api.mistakes import nearest
 from connectors.api.model import Strict, refuse, shown, wrong
+from connectors.spec.expectations import DEAD_LETTER, Expectations
 from connectors.spec.flow import code_in, command_in, computes_a_name
+
+TTL_ARGUMENT: Final = "state_ttl_ms"
+"""The keyword argument by which a function gets `state_ttl`."""
 
 _COMPLETE: Final = (
     "'complete' writes the whole result again at every checkpoint, and the table would hold it once for each"
@@ -46,7 +51,9 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
 
 def _without_code(sql: str) -> str:
     if word := command_in(sql):
-        raise wrong(f"the sql begins with {word}: it is a command and no query", "SELECT …", "WITH …", "FROM …")
+        near = nearest(word, ("SELECT", "WITH", "FROM", "VALUES"))
+        found = f"the sql begins with {word}: it is a command and no query"
+        raise wrong(found, "SELECT …", "WITH …", "FROM …", suggestion=near)
     if computes_a_name(sql):
         raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
     if found := code_in(sql):
@@ -72,6 +79,13 @@ class Step(Strict):
     """How late records of a time column may come: when a stateful step may forget."""
     output_mode: Annotated[Literal["append", "update"], refuse({"complete": _COMPLETE})] = "append"
     """Whether a stateful step gives a result once, when it is final, or at every change."""
+    expect: Expectations = Field(default_factory=list)
+    """Rules for the rows of the step, each with an action for the rows that fail it."""
+
+    @property
+    def rejects_rows(self) -> bool:
+        """Whether rows of the step may become dead letters instead of rows of the next steps."""
+        return any(rule.action == DEAD_LETTER for rule in self.expect)
 
 
 class SqlStep(Step):
@@ -79,6 +93,18 @@ class SqlStep(Step):
 
     sql: Annotated[NonEmpty, AfterValidator(_without_code)]
     """Spark SQL over the names of sources and earlier steps."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_ttl(cls, value: object) -> object:
+        if isinstance(value, dict) and "state_ttl" in value:
+            raise wrong(
+                "Spark has no TTL for aggregations, deduplications and joins",
+                "watermark, which removes their state by event time",
+                "a python step with transformWithState",
+                at="state_ttl",
+            )
+        return value
 
 
 class PythonStep(Step):
@@ -97,6 +123,22 @@ class PythonStep(Step):
     """The step sorts each key's rows by partition and offset, as needed above a source with `split_above`."""
     options: Annotated[dict[str, Any], BeforeValidator(_plain), AfterValidator(_keywords)] = Field(default_factory=dict)
     """Keyword arguments of the function."""
+    state_ttl_s: PositiveDuration | None = Field(None, alias="state_ttl")
+    """Time from the last update of a state variable of `transformWithState` until it expires. The function gets it as
+    the keyword argument `state_ttl_ms`."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All keyword arguments of the function."""
+        if self.state_ttl_s is None:
+            return self.options
+        return {**self.options, TTL_ARGUMENT: round(self.state_ttl_s * 1000)}
+
+    @model_validator(mode="after")
+    def _one_ttl(self) -> Self:
+        if self.state_ttl_s is not None and TTL_ARGUMENT in self.options:
+            raise wrong("state_ttl is the argument 'state_ttl_ms', which options also sets", at="state_ttl")
+        return self
 
 
 SQL: Final = "<sql>"

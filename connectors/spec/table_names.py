@@ -1,8 +1,7 @@
 """Names of tables in Spark SQL, found without Spark: which of the known names a query reads.
 
 An alias, a column, a qualifier (`orders.id`) and a name that WITH defines are not tables of the pipeline.
-`tests/spark_tables` compares the answers with Spark's parser. Spark reports a name that is missing here when the query
-runs, because it does not find the view.
+`tests/connectors/spec/test_table_names.py` compares the answers with Spark's parser.
 """
 
 from __future__ import annotations
@@ -35,8 +34,18 @@ _BEFORE_RELATIONS: Final = frozenset({"lateral", "stream"})
 
 def names_in(sql: str, known: Iterable[str]) -> list[str]:
     """Return the known names that the query reads as tables, in the order of `known`."""
-    read = set(_Reader([token for token in TOKENS.finditer(sql) if token.lastgroup]).tables())
+    read = {_name(token) for token in _Reader(_tokens(sql)).tables()}
     return [name for name in known if name.casefold() in read]
+
+
+def tables_in(sql: str) -> list[tuple[int, str]]:
+    """Return each table that the query reads as a name without dots: its place in the text, and the name as written."""
+    found = [(token.start(), _written(token)) for token in _Reader(_tokens(sql)).tables()]
+    return [(start, name) for start, name in found if name]
+
+
+def _tokens(sql: str) -> list[re.Match[str]]:
+    return [token for token in TOKENS.finditer(sql) if token.lastgroup]
 
 
 class _Scope:
@@ -67,8 +76,8 @@ class _Reader:
         self._tokens = tokens
         self._scopes = [_Scope()]
 
-    def tables(self) -> Iterator[str]:
-        """Yield the name of each table, in lower case."""
+    def tables(self) -> Iterator[re.Match[str]]:
+        """Yield the token of each table."""
         for index, token in enumerate(self._tokens):
             word, scope = self._plain(index), self._scopes[-1]
             if self._plain(index - 1) == "." and word not in ("(", ")", ",", "*"):
@@ -90,7 +99,7 @@ class _Reader:
                 scope.expects_table = scope.begins = False
                 name = _name(token)
                 if self._plain(index + 1) not in (".", "(") and not any(name in each.names for each in self._scopes):
-                    yield name
+                    yield token
             elif word not in _AFTER_SET_OPERATORS:
                 scope.begins = False
                 scope.lists_rows &= word != "as" and self._plain(index - 1) != ")"
@@ -165,5 +174,9 @@ class _Reader:
 
 
 def _name(token: re.Match[str]) -> str:
+    return _written(token).casefold()
+
+
+def _written(token: re.Match[str]) -> str:
     called = (token["called"] or "").strip("`")
-    return (token["quoted"] or called or token["text"] or token["word"] or "").replace("``", "`").casefold()
+    return (token["quoted"] or called or token["text"] or token["word"] or "").replace("``", "`")

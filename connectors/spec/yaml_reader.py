@@ -15,7 +15,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from connectors.api.mistakes import Mistake, Path, path_text
+from connectors.api.mistakes import Mistake, Path, line_in, path_text
 
 DEPTH: Final = 32
 """Levels of nesting; a spec needs six."""
@@ -67,17 +67,21 @@ class Unreadable(Exception):
         self.mistake = mistake
 
 
-def read_yaml(text: str, report: Callable[[Mistake], None]) -> Node:
-    """The one document in `text`. `report` gets mistakes that do not end the reading, Unreadable is one that does."""
-    reader = _Reader(text, report)
+def read_yaml(text: str, report: Callable[[Mistake], None], file: str = "") -> Node:
+    """Return the one document in `text`.
+
+    `report` gets mistakes that do not end the reading. Raises Unreadable for a mistake that does. `file`: the name of
+    an included file, which its lines have; empty for the spec's own file.
+    """
+    reader = _Reader(text, report, file)
     try:
         return reader.document()
     except MarkedYAMLError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        line = line_in(file, error.problem_mark.line + 1 if error.problem_mark else 1)
         raise Unreadable(Mistake("", line, _explain(error))) from None
     except YAMLError as error:  # the reader's own: a character that YAML does not allow
         position = getattr(error, "position", 0)
-        line = text.count("\n", 0, position) + 1
+        line = line_in(file, text.count("\n", 0, position) + 1)
         code = getattr(error, "character", 0)
         found = f"the character U+{code:04X} is not allowed in YAML" if isinstance(code, int) else "not YAML"
         raise Unreadable(Mistake("", line, found)) from None
@@ -93,7 +97,8 @@ def _explain(error: MarkedYAMLError) -> str:
 class _Reader:
     """Turns events into nodes, one call per node."""
 
-    def __init__(self, text: str, report: Callable[[Mistake], None]) -> None:
+    def __init__(self, text: str, report: Callable[[Mistake], None], file: str) -> None:
+        self._file = file
         self._events: Iterator[Any] = iter(YAML(typ="safe", pure=True).parse(text))
         self._report = report
         self._anchors: dict[str, Node] = {}
@@ -103,11 +108,11 @@ class _Reader:
         while _is(event, "StreamStart", "DocumentStart"):
             event = self._next()
         if _is(event, "StreamEnd"):
-            raise Unreadable(Mistake("", 1, "the file is empty"))
+            raise Unreadable(Mistake("", line_in(self._file, 1), "the file is empty"))
         node = self._node(event, ())
         while not _is(event := self._next(), "StreamEnd"):
             if _is(event, "DocumentStart"):
-                line = event.start_mark.line + 1
+                line = line_in(self._file, event.start_mark.line + 1)
                 raise Unreadable(Mistake("", line, "a second document begins; a spec is one document"))
         return node
 
@@ -115,7 +120,7 @@ class _Reader:
         return next(self._events)
 
     def _node(self, event: Any, path: Path) -> Node:
-        line: int = event.start_mark.line + 1
+        line = line_in(self._file, event.start_mark.line + 1)
         if len(path) > DEPTH:
             raise Unreadable(Mistake(path_text(path[:4]), line, f"nested deeper than {DEPTH} levels"))
         if _is(event, "Alias"):
@@ -148,7 +153,7 @@ class _Reader:
     def _mapping(self, path: Path, line: int) -> Mapping:
         entries: dict[str, tuple[int, Node]] = {}
         while not _is(event := self._next(), "MappingEnd"):
-            key_line: int = event.start_mark.line + 1
+            key_line = line_in(self._file, event.start_mark.line + 1)
             key = self._key(event, path, key_line)
             node = self._node(self._next(), (*path, key))
             if key in entries:
@@ -174,7 +179,7 @@ class _Reader:
         plain = event.style is None and event.tag is None
         if event.tag is not None and str(event.tag) not in {_TEXT_TAG, "!"}:
             self._refuse_tag(event, path, line)
-        return Scalar(_resolve(text) if plain else text, text, line)
+        return Scalar(scalar(text) if plain else text, text, line)
 
     def _whole(self, text: str, path: Path, line: int) -> str:
         """Return the text with the two escapes of one character joined, as JSON writes it ("\\ud83d\\ude00")."""
@@ -193,8 +198,8 @@ def _is(event: Any, *kinds: str) -> bool:
     return type(event).__name__ in {f"{kind}Event" for kind in kinds}
 
 
-def _resolve(text: str) -> str | int | float | bool | None:
-    """A plain scalar by YAML 1.2's core schema, as far as its text could be made again from the value."""
+def scalar(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain scalar by YAML 1.2's core schema, if the value could be written as the same text."""
     if text in _WORDS:
         return _WORDS[text]
     if _INTEGER.fullmatch(text):

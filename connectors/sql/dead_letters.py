@@ -11,15 +11,17 @@ from sqlalchemy import URL, ColumnClause, Label, column, select, table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from connectors.dead_letter_names import COLUMNS
-from connectors.dead_letters import DeadLetter
+from connectors.dead_letters import DeadLetter, newest
 from connectors.sql.kind import DatabaseKind, kind_of
 from eos.errors import SinkUnavailableError, TargetError
 
 _REMEDY = "the first start of the pipeline makes the table, where the spec says so; `eos doctor` checks the rest"
 
 
-def read_dead_letters(where: str | Path, name: str, renamed: Mapping[str, str]) -> list[DeadLetter]:
-    """All of them, by place. Blocks; opens a connection and closes it.
+def read_dead_letters(
+    where: str | Path, name: str, renamed: Mapping[str, str], most: int | None = None
+) -> list[DeadLetter]:
+    """Return all dead letters by place, or the `most` newest ones. Blocks; opens a connection and closes it.
 
     `where`: a database's URL, or a SQLite file. `renamed`: by column of the table, that of the rows. Raises
     TargetError where the server will refuse it again; else SinkUnavailableError, also where there is no such table yet.
@@ -29,14 +31,21 @@ def read_dead_letters(where: str | Path, name: str, renamed: Mapping[str, str]) 
     schema, _, plain = name.rpartition(".") if isinstance(where, str) else ("", "", name)
     columns: list[Label[Any]] = [column(in_table.get(each, each)).label(each) for each in COLUMNS]
     place: list[ColumnClause[Any]] = [column(in_table.get(each, each)) for each in ("topic", "partition", "offset")]
-    statement = select(*columns).select_from(table(plain, schema=schema or None)).order_by(*place)
+    statement = select(*columns).select_from(table(plain, schema=schema or None))
+    if most is None:
+        statement = statement.order_by(*place)
+    else:
+        checkpoint: ColumnClause[Any] = column(in_table.get("checkpoint_id", "checkpoint_id"))
+        statement = statement.order_by(checkpoint.desc(), *(each.desc() for each in place)).limit(most)
     kind = kind_of(url)
     engine = kind.open_engine(url, 0)
     try:
         with engine.connect() as connection:
             if kind.in_utc:  # letters are known by their time, too
                 connection.exec_driver_sql(kind.in_utc)
-            return [DeadLetter.of(dict(zip(COLUMNS, row, strict=True))) for row in connection.execute(statement)]
+            rows = connection.execute(statement, execution_options={"stream_results": most is not None})
+            letters = (DeadLetter.of(dict(zip(COLUMNS, row, strict=True))) for row in rows)
+            return list(letters) if most is None else newest(letters, most)
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]
         message = f"the dead letters in table {name} cannot be read: {reason}"

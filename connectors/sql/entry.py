@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from connectors.api.database import Database, DatabaseUse
 from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
-from connectors.api.fields import SLOTS, NonEmpty, Slots, Title, database_url
+from connectors.api.fields import SLOTS, AtLeastOne, NonEmpty, Slots, Title, database_url, matching
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
 from connectors.api.guarantee import log_needs as needs_of_log
 from connectors.api.login import extras_of
@@ -55,6 +55,11 @@ _UPSERT_LIMITS: Final = (
 )
 
 
+SqlType = Annotated[
+    str, matching(r"[A-Za-z]\w*( \w+)*( ?\(\d+(, ?\d+)?\))?( \w+)*", "a type of SQL, such as VARCHAR(80)")
+]
+
+
 class TableEntry(SinkEntry):
     """A table, and what merging into it takes."""
 
@@ -75,6 +80,12 @@ class TableEntry(SinkEntry):
     holds all values unaltered, and `key` as its primary key."""
     evolve: Literal["none", "add-columns"] = "none"
     """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them."""
+    types: Annotated[dict[NonEmpty, SqlType], Field(min_length=1)] = Field(default_factory=dict)
+    """Types of columns that a start creates, as the database writes them: `{name: VARCHAR(80)}`, by the name in the
+    rows. A value that does not fit is a bad row. Any other column has a type that holds all values unaltered."""
+    longest_text: Annotated[AtLeastOne, Field(le=16_383)] | None = None
+    """Characters of a text in a column that a start creates and `types` does not name: `VARCHAR(n)`; without it any
+    length. SQLite has no such limit."""
     columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
     """Columns that the table calls otherwise than the rows, as `{column of the table: column of the rows}`: read it as
     SQL's `SET id = order_id`. Any other column of the rows keeps its name; none is left out."""
@@ -95,6 +106,15 @@ class TableEntry(SinkEntry):
         return self
 
     @model_validator(mode="after")
+    def _types_of_new_columns(self) -> Self:
+        if self.create == "never" and self.evolve == "none":
+            for name in ("types", "longest_text"):
+                if getattr(self, name):
+                    found = f"'{name}' is for columns that a start creates"
+                    raise wrong(found, "create: if-missing", "evolve: add-columns", at=name)
+        return self
+
+    @model_validator(mode="after")
     def _key_of_an_upsert(self) -> Self:
         if self.commit == UPSERT and self.key is None:
             raise wrong("without a key no row can be told from another", "key: [column, …]", at="commit")
@@ -112,6 +132,7 @@ class TableEntry(SinkEntry):
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
+        named += [(("types", name), name) for name in self.types]
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
     @property
@@ -138,6 +159,8 @@ class TableEntry(SinkEntry):
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
         """Return the arguments of the sink. They contain the credentials of an object store."""
+        from connectors.sql.schema_migration import DeclaredTypes  # loads pyarrow
+
         upsert = Upsert(tuple(self.key), self.deleted, context.several_topics) if self.key is not None else None
         return {
             "name": self.name,
@@ -146,6 +169,7 @@ class TableEntry(SinkEntry):
             "renamed": dict(self.columns),
             "create": self.create == "if-missing",
             "evolve": self.evolve == "add-columns",
+            "declared": DeclaredTypes(dict(self.types), self.longest_text),
             "repeats": context.at_least_once,
         }
 
@@ -205,6 +229,8 @@ class ServerEntry(TableEntry):
     """The kind of database: its port, and its TLS."""
     file_options: ClassVar[tuple[str, ...]]
     """Options of the URL that name files."""
+    dataset_scheme: ClassVar[str]
+    """Scheme of the namespace by OpenLineage's rules for names."""
 
     url: Annotated[Url, database_url("scheme://user:password@host/database")]  # each server has its own schemes
     commit: Literal["two-phase", "write-ahead-log", "upsert"]
@@ -244,6 +270,11 @@ class ServerEntry(TableEntry):
         return f"{self.url}, table {self.table}"
 
     @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        host, port, *names = map(str, self.target)
+        return ((f"{self.dataset_scheme}://{f'[{host}]' if ':' in host else host}:{port}", ".".join(names)),)
+
+    @property
     def database(self) -> object:
         return self.url.reveal()
 
@@ -280,6 +311,11 @@ class ServerEntry(TableEntry):
         from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
         return list(read_dead_letters(self.url.reveal(), self.table, self.columns))
+
+    def newest_dead_letters(self, most: int) -> list[DeadLetter]:
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
+
+        return read_dead_letters(self.url.reveal(), self.table, self.columns, most)
 
 
 class TableDeadLetter(DeadLetterEntry):

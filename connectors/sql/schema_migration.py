@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from pyarrow import types
 
 from connectors.api.contracts import Finding
 from connectors.log.keyed import Upsert, check_upsert
+from connectors.spark_types import spark_type
+from connectors.sql.kinds import is_text
 from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
 from connectors.sql.statements import Connected, StatementError
 from eos.errors import SinkUnavailableError, TargetError
@@ -37,6 +39,7 @@ class Types:
     plain: Tests  # the first that fits
     decimal: Callable[[pa.DataType], str | None]
     in_key: Tests  # before those of `plain`; empty text: none, as where equal values need not be the same
+    bounded_text: str = ""  # a text of at most `{}` characters; empty where a length means nothing
     options: str = ""  # behind the columns of a new table
     has_schemas: bool = True  # so that a name with a dot is one of another schema
     longest_name: int | None = None  # bytes, where the server cuts off the rest in silence
@@ -49,6 +52,22 @@ class Types:
             return self.decimal(kind)
         tests = [*(self.in_key.items() if in_key else ()), *self.plain.items()]
         return next((declared or None for test, declared in tests if test(kind)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredTypes:
+    """The types that the spec declares for columns that a start creates, as SQL."""
+
+    types: Mapping[str, str] = field(default_factory=dict)  # by column, as the rows name it
+    longest_text: int | None = None  # characters of every other text; None: any length
+
+    def of(self, row: RowColumn, types: Types, *, in_key: bool) -> str | None:
+        """Return the type of a column; None if no type of the database fits."""
+        if row.name in self.types:
+            return self.types[row.name]
+        if self.longest_text is not None and types.bounded_text and is_text(row.kind):
+            return types.bounded_text.format(min(self.longest_text, KEY_LENGTH) if in_key else self.longest_text)
+        return types.of(row.type, in_key=in_key)
 
 
 class Table(Protocol):
@@ -77,6 +96,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
     look: Callable[
         [], tuple[_Table, SchemaMatch[_Plan]] | None
     ]  # at the table as it is, each time; None: there is none
+    declared: DeclaredTypes = DeclaredTypes()
 
     def plan(self) -> list[str]:
         """Return the statements after which the table takes the rows.
@@ -160,10 +180,11 @@ class SchemaMigrator(Generic[_Table, _Plan]):
 
     def _column(self, row: RowColumn) -> str:
         in_key = row.name in self.key
-        declared = self.types.of(row.type, in_key=in_key)
+        declared = self.declared.of(row, self.types, in_key=in_key)
         if declared is None:
-            message = f"sink {self.sink}: no type{' of a key' if in_key else ''} of this database holds {row.type}"
-            raise TargetError(f"{message} unaltered, for column {row.column!r}", remedy="cast it in a transform")
+            message = f"sink {self.sink}: no type{' of a key' if in_key else ''} of this database holds "
+            message += f"{spark_type(row.type)} unaltered, for column {row.column!r}"
+            raise TargetError(message, remedy="cast it in a transform")
         return f"{self._quoted(row.column)} {declared}"
 
     def _not_null(self, row: RowColumn) -> str:
@@ -217,6 +238,10 @@ class TableOptions(Protocol):
     def evolve(self) -> bool:
         """Whether a start adds missing columns to the table."""
 
+    @property
+    def declared(self) -> DeclaredTypes:
+        """The types of columns that a start creates, as far as the spec declares them."""
+
 
 def migrator_of(
     sink: TableOptions,
@@ -236,12 +261,15 @@ def migrator_of(
         return None if table is None else (table, fit(table, rows))
 
     key = () if sink.upsert is None else sink.upsert.key
-    return SchemaMigrator(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look)
+    return SchemaMigrator(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look, sink.declared)
 
 
 def rows_of(sink: TableOptions, schema: pa.Schema) -> tuple[RowColumn, ...]:
     """Return the columns of the rows as the spec names them. Raises TargetError where that cannot be."""
     rows = row_columns(sink.name, schema, sink.renamed, sink.upsert)
+    if unknown := [name for name in sink.declared.types if name not in schema.names]:
+        message = f"sink {sink.name}: `types` names a column that the rows do not have: {', '.join(unknown)}"
+        raise TargetError(message, remedy=f"name one of {', '.join(schema.names)}")
     if sink.upsert is not None:
         check_upsert(sink.name, sink.upsert, schema)
     return rows

@@ -27,6 +27,7 @@ from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.schema_match import RowColumn, SchemaMatch
 from connectors.sql.schema_migration import (
+    DeclaredTypes,
     SchemaMigrator,
     migrator_of,
     plan_findings,
@@ -58,6 +59,7 @@ class ServerSink(Server[C, T, P]):
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
         create: at a start, the table where there is none.
         evolve: at a start, by columns of the rows that the table lacks.
+        declared: types of columns that a start creates.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
         timeout_s: how long a checkpoint may take, and a task wait for its next rows.
         letters: with a log, the sink of the dead letters, in the same database: it takes rows that the table refuses.
@@ -72,6 +74,7 @@ class ServerSink(Server[C, T, P]):
     renamed: Mapping[str, str] = field(default_factory=dict)
     create: bool = False
     evolve: bool = False
+    declared: DeclaredTypes = field(default_factory=DeclaredTypes)
     repeats: bool = False
     timeout_s: float = LET_GO_S
     letters: ServerSink[C, T, P] | None = field(default=None, repr=False)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from docsite.reference.tables import cell, table
-from spark_jobs.page import reading, steering
+from spark_jobs.page.api import ROUTERS
 
 _HEAD: Final = """\
 # REST API: requests and answers
@@ -25,7 +25,7 @@ Node = Mapping[str, Any]
 def description() -> dict[str, Any]:
     """Return the OpenAPI document of all paths below /api."""
     api = FastAPI(title="eos")
-    for router in (reading.router, steering.router):
+    for router in ROUTERS:
         api.include_router(router)
     return api.openapi()
 

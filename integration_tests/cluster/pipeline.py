@@ -40,8 +40,13 @@ class ClusterPipeline(Pipeline):
         return (self.location / "spark.log").read_text(errors="replace")
 
     def start(
-        self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
+        self,
+        *,
+        arm: Sequence[str] = (),
+        until_caught_up: bool = True,
+        take_over: bool = False,
+        folder: Path | None = None,
     ) -> PipelineProcess:
         """See Pipeline. Fault points reach the executors as a setting: they inherit nothing from the driver."""
         self.conf["spark.executorEnv.EOS_FAULT_DIR"] = str(self.folder / f"faults-{len(self.processes)}")
-        return super().start(arm=arm, until_caught_up=until_caught_up, folder=folder)
+        return super().start(arm=arm, until_caught_up=until_caught_up, take_over=take_over, folder=folder)

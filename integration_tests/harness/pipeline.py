@@ -65,10 +65,19 @@ class Pipeline:
         return found.checkpoints[0]
 
     def start(
-        self, *, arm: Sequence[str] = (), until_caught_up: bool = True, folder: Path | None = None
+        self,
+        *,
+        arm: Sequence[str] = (),
+        until_caught_up: bool = True,
+        take_over: bool = False,
+        folder: Path | None = None,
     ) -> PipelineProcess:
-        """Start `eos run` with these fault points armed; `folder`: where the spec is, if not in the pipeline's own."""
-        return self.command("run", *(["--until-caught-up"] if until_caught_up else []), arm=arm, folder=folder)
+        """Start `eos run` with these fault points armed; `folder`: where the spec is, if not in the pipeline's own.
+
+        `take_over`: beside a driver of the pipeline that has not ended.
+        """
+        options = [*(["--until-caught-up"] if until_caught_up else []), *(["--take-over"] if take_over else [])]
+        return self.command("run", *options, arm=arm, folder=folder)
 
     def command(self, name: str, *options: str, arm: Sequence[str] = (), folder: Path | None = None) -> PipelineProcess:
         """Start `eos <name>` on the spec as it is now."""
@@ -83,9 +92,9 @@ class Pipeline:
         self.processes.append(process)
         return process
 
-    def catch_up(self) -> PipelineProcess:
-        """Run until caught up, which must succeed."""
-        process = self.start()
+    def catch_up(self, *, take_over: bool = False) -> PipelineProcess:
+        """Run until caught up, which must succeed. `take_over`: see `start`."""
+        process = self.start(take_over=take_over)
         process.succeed()
         return process
 

@@ -1,15 +1,28 @@
-"""Which pairs of sink and point a run tries: all, or a part that a seed chooses."""
+"""Which pairs of sink and point a run tries, and which cases of a test: all, or a part that a seed chooses."""
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 SEED: Final = "EOS_MATRIX_SEED"
 """Environment variable: a number repeats the choice of another run, `all` takes every pair."""
+
+_MANY: Final = 6
+"""Cases of one test, of which a run takes a third. Of fewer it takes all."""
+
+
+def left_out_cases(tests: Mapping[str, Collection[str]], seed: str) -> set[str]:
+    """Return the cases that a run leaves out, of these tests and their cases: two thirds where there are many."""
+    left: set[str] = set()
+    for test, cases in tests.items():
+        if len(cases) >= _MANY:
+            left.update(random.Random(f"{seed} {test}").sample(sorted(cases), len(cases) - math.ceil(len(cases) / 3)))
+    return left
 
 
 def rotated(points: Mapping[str, Sequence[str]], each: int, seed: int) -> dict[str, list[str]]:

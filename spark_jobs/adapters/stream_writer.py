@@ -33,7 +33,7 @@ from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import Share, write_and_prepare
 from spark_jobs.observe.head_reader import read_seen
-from spark_jobs.observe.history.model import Acknowledgement
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.checkpoints import Checkpoints
@@ -225,6 +225,7 @@ class DoneBatch:
     outcome: Sequence[bytes] | PrepareError  # encoded committables
     sinks: Sequence[str]  # their names
     skipped: Mapping[str, int] = field(default_factory=dict)  # nothing is known of the sources
+    rules: tuple[RuleCount, ...] = ()  # the job has no steps of a spec
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
     ranges: Ranges = field(default_factory=dict)  # the sources are Spark's own
     ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end

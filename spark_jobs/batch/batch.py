@@ -20,12 +20,15 @@ from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refu
 from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
-from spark_jobs.batch.dead_letters import DeadLetters, Ranges
+from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
+from spark_jobs.batch.rule_checks import RuleChecks, letters_of
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
-from spark_jobs.observe.history.model import Acknowledgement
+from spark_jobs.observe.activity import TaskCounts
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.query.running_query import EndsHeld, job_group
+from spark_jobs.query.task_counts import task_counts
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
 from twophase.ids import Scope
@@ -53,6 +56,7 @@ class SparkBatch:
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     skipping: Skipping | None = None  # where a source leaves bad records out
     skipped: Skipped = field(default_factory=dict, init=False)
+    rules: tuple[RuleCount, ...] = field(default=(), init=False)  # of the steps, once the tasks have run
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
     _job_group: str = field(init=False)
     _cancelled: str = field(default="", init=False)  # why
@@ -66,6 +70,11 @@ class SparkBatch:
         self._tries = BatchAttempts(self.checkpoint_id, self.stateful, most, may_meet, self.period)
 
     @property
+    def task_counts(self) -> TaskCounts | None:
+        """The tasks of the running job; None if no job runs. May be read from any thread."""
+        return task_counts(self.frame.sparkSession, self._job_group)
+
+    @property
     def ends_held(self) -> Sequence[int]:
         return self.ends(self.frame)
 
@@ -74,7 +83,7 @@ class SparkBatch:
 
         Blocks until they have ended; what runs past the timeout is cancelled (R8).
         """
-        tries = self._tries
+        tries, checks = self._tries, RuleChecks(self.flow.expecting)
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
@@ -88,11 +97,14 @@ class SparkBatch:
                 if self.chain is not None:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
-                    acknowledged = self._run(branch_jobs.writing(task), placed=tries.bisector is not None)
-                if (surplus := self._left_out(acknowledged)) is not None:
+                    job = branch_jobs.writing(task)
+                    acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks)
+                surplus = self._left_out(acknowledged) or checks.surplus(self.checkpoint_id)
+                if surplus is not None:
                     return Failed(surplus)
-                prepared = committables(acknowledged)
-                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), direct=direct)
+                self.rules = checks.counts()
+                prepared, rejected = committables(acknowledged), self._rejected(checks)
+                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), rejected, direct=direct)
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
@@ -134,16 +146,18 @@ class SparkBatch:
         counted: dict[str, int] = {}
         try:
             with self._deadline():
-                found = self._run(branch_jobs.writing(task), (digest_method,), placed=bisector is not None)
-                written = committables(found)
+                checks = RuleChecks(self.flow.expecting)
+                job = branch_jobs.writing(task)
+                found = self._run(job, (digest_method,), placed=bisector is not None, checks=checks)
+                written, rejected = committables(found), self._rejected(checks)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
-                    put_aside = self._put_aside(scope, _tasks(written), refused(found), writer_of=writer_of)
+                    put_aside = self._put_aside(scope, _tasks(written), refused(found), rejected, writer_of=writer_of)
                     if isinstance(put_aside, ConnectorError):
                         return Failed(put_aside)
                     written += committables(put_aside)
                 elif letters is not None:
-                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id)
+                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id, rejected)
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
@@ -173,10 +187,15 @@ class SparkBatch:
         self.frame.sparkSession.sparkContext.cancelJobGroup(self._job_group)
 
     def _run(
-        self, job: branch_jobs.BranchJob, digest_methods: Sequence[int] = DIGEST_METHODS[-1:], *, placed: bool = False
+        self,
+        job: branch_jobs.BranchJob,
+        digest_methods: Sequence[int] = DIGEST_METHODS[-1:],
+        *,
+        placed: bool = False,
+        checks: RuleChecks | None = None,
     ) -> pa.Table:
         methods = digest_methods if self.stateful else ()
-        return branch_jobs.run(self.flow, self.frame, job, digest_methods=methods, placed=placed)
+        return branch_jobs.run(self.flow, self.frame, job, digest_methods=methods, placed=placed, checks=checks)
 
     def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""
@@ -195,17 +214,33 @@ class SparkBatch:
             self.skipped = self.skipping.counted(self.frame, ranges)
         return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
 
+    def _rejected(self, checks: RuleChecks) -> Rejected:
+        """The rows that rules reject. A second job computes them, only if there are any."""
+        if not checks.rejected():
+            return NONE_REJECTED
+        return Rejected(checks.rejected(), letters_of(self.flow.expecting, self.flow.rejected(self.frame)))
+
     def _put_aside(
-        self, scope: Scope, first: int, letters: pa.Table, *, direct: bool = False, writer_of: WriterOf = open_writer
+        self,
+        scope: Scope,
+        first: int,
+        letters: pa.Table,
+        rejected: Rejected,
+        *,
+        direct: bool = False,
+        writer_of: WriterOf = open_writer,
     ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
-        found = self.letters.found(self.frame, self.ranges, letters) if self.letters is not None else None
+        if self.letters is None:
+            return nothing()
+        found = self.letters.found(self.frame, self.ranges, letters, rejected)
         if found is None:
             return nothing()
         faults.point("dead-letters", self.checkpoint_id)
         rows = found.rows(self.frame.sparkSession, self.checkpoint_id)
-        if direct and (surplus := found.surplus(self.checkpoint_id)) is not None:
-            return surplus  # after the job it would be too late: at-least-once its tasks commit
+        if (direct or rejected.rows) and (surplus := found.surplus(self.checkpoint_id)) is not None:
+            # After the job it would be too late: at-least-once its tasks commit. And one task gets all rejected rows.
+            return surplus
         task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first, writer_of=writer_of)
         acknowledged = branch_jobs.written(rows, found.share.sink.partition_by, task).toArrow()
         rows_written = sum(each.rows for each in committables(acknowledged))

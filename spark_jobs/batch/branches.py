@@ -11,10 +11,11 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.api.contracts import Sink, Unopened
 from connectors.dead_letters import PLACE
-from connectors.spec import Spec
+from connectors.spec import Spec, TransformStep
 from eos.errors import SpecError
 from spark_jobs.batch.columns import selected
 from spark_jobs.batch.writing import Share
+from spark_jobs.query.expectations import failing, passing
 from spark_jobs.query.steps import apply_steps
 
 
@@ -89,14 +90,31 @@ class Flow:
         uses.update(name for step in steps for name in self.spec.inputs[step])
         return [name for name in (self._trunk, *steps) if uses[name] > 1]
 
+    @property
+    def expecting(self) -> list[TransformStep]:
+        """The steps with rules."""
+        return self.spec.expecting
+
+    def rejected(self, batch: DataFrame) -> dict[str, DataFrame]:
+        """Return the rows of the batch that rules reject, by step: dead letters."""
+        found: dict[str, DataFrame] = {}
+        self._apply(batch, found)
+        return found
+
     def frames(self, batch: DataFrame) -> dict[str, DataFrame]:
         """Return the frames of the trunk and of the steps behind it, by name. Called for each checkpoint.
 
         Raises the errors of the steps; SpecError for a step that reads a frame before the trunk.
         """
+        return self._apply(batch, {})
+
+    def _apply(self, batch: DataFrame, rejected: dict[str, DataFrame]) -> dict[str, DataFrame]:
         frames = {self._trunk: batch}
+        trunk = next((step for step in self.spec.transforms if step.name == self._trunk), None)
+        if trunk is not None and trunk.rejects_rows:  # the query leaves these rows in: see run.pipeline
+            rejected[trunk.name], frames[trunk.name] = failing(trunk, batch), passing(trunk, batch)
         if self.spec.branches:
-            frames = apply_steps(batch.sparkSession, self.spec, self.spec.branches, frames)
+            frames = apply_steps(batch.sparkSession, self.spec, self.spec.branches, frames, rejected)
         for name, frame in frames.items():
             if frame.isStreaming:  # the spec's own look at a query may miss a name that Spark finds
                 message = (

@@ -60,6 +60,17 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """Rows of a batch that rules of steps reject."""
+
+    rows: int  # as the job of the batch has counted them
+    letters: DataFrame | None = None  # computes them once more, in the columns of dead_letters.RECORD
+
+
+NONE_REJECTED: Final = Rejected(0)
+
+
+@dataclass(frozen=True, slots=True)
 class DeadLetters:
     """Where a pipeline's dead letters go to, and what they come from."""
 
@@ -67,19 +78,28 @@ class DeadLetters:
     sources: Sequence[Source]  # all
     most: int  # of a checkpoint
 
-    def found(self, batch: DataFrame, ranges: Ranges, refused: pa.Table) -> Found | None:
+    def found(
+        self, batch: DataFrame, ranges: Ranges, refused: pa.Table, rejected: Rejected = NONE_REJECTED
+    ) -> Found | None:
         """What the job of this batch has counted; None where nothing was put aside. Called when the job has ended.
 
-        `refused`: the rows that sinks did not take, as dead_letters.RECORD.
+        `refused`: the rows that sinks did not take, as dead_letters.RECORD. `rejected`: by rules of steps.
         """
         aside = [source for source in self.sources if source.rejects_bad_records]
         reads = [Read.of(batch, source, ranges.get(source.name, ())) for source in aside]
         reads = [each for each in reads if each.may_have_some]
-        return Found(self, reads, refused, ranges) if reads or refused.num_rows else None
+        return Found(self, reads, refused, ranges, rejected) if reads or refused.num_rows or rejected.rows else None
 
-    def count(self, batch: DataFrame, ranges: Ranges, refused: pa.Table, checkpoint_id: int) -> int:
+    def count(
+        self,
+        batch: DataFrame,
+        ranges: Ranges,
+        refused: pa.Table,
+        checkpoint_id: int,
+        rejected: Rejected = NONE_REJECTED,
+    ) -> int:
         """How many dead letters the batch has. Writes none. Blocks where ranges have to be read again for it."""
-        found = self.found(batch, ranges, refused)
+        found = self.found(batch, ranges, refused, rejected)
         return found.count(batch.sparkSession, checkpoint_id) if found is not None else 0
 
 
@@ -91,6 +111,7 @@ class Found:
     reads: Sequence[Read]
     refused: pa.Table
     ranges: Ranges
+    rejected: Rejected = NONE_REJECTED
 
     def rows(self, spark: SparkSession, checkpoint_id: int) -> DataFrame:
         """The dead letters: the ranges are read again, each by a task, and nothing else of them is kept.
@@ -100,7 +121,10 @@ class Found:
         columns = [*map(quoted, self.letters.sink.columns)]
         sources = {source.name: source for source in self.letters.sources}
         originals = SourceRecords([(sources[name], each) for name, of in self.ranges.items() for each in of], TOKEN)
-        letters = numbered(spark.createDataFrame(self.refused).coalesce(1))
+        rows = spark.createDataFrame(self.refused).coalesce(1)
+        if self.rejected.letters is not None:
+            rows = rows.union(self.rejected.letters).repartition(1)
+        letters = numbered(rows)
         refused = letters.mapInArrow(originals, from_arrow_schema(RECORD))
         refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)
         if not self.reads:
@@ -109,12 +133,17 @@ class Found:
         task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
         rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow_schema(SCHEMA))
         found = rows.select(*columns)
-        return found.union(refused) if self.refused.num_rows else found
+        return found.union(refused) if self.given else found
+
+    @property
+    def given(self) -> int:
+        """How many rows are dead letters because a sink refused them, or a rule of a step did."""
+        return int(self.refused.num_rows) + self.rejected.rows
 
     def count(self, spark: SparkSession, checkpoint_id: int) -> int:
         """How many there are. Ranges are read again where a task has not read to its end."""
         if all(each.is_exact for each in self.reads):
-            return sum(each.aside for each in self.reads) + int(self.refused.num_rows)
+            return sum(each.aside for each in self.reads) + self.given
         return int(self.rows(spark, checkpoint_id).count())
 
     @property
@@ -125,7 +154,7 @@ class Found:
     def surplus(self, checkpoint_id: int) -> ConnectorError | None:
         """Why the dead letters must not be written: there are too many, as far as the counts are exact; else None."""
         counted = sum(each.aside for each in self.reads if each.is_exact)
-        if counted + self.refused.num_rows > self.letters.most:
+        if counted + self.given > self.letters.most:
             return too_many(checkpoint_id, self.letters.most)
         return None
 
@@ -133,7 +162,7 @@ class Found:
         """Why so many dead letters cannot be those of the checkpoint; None if they are."""
         if written > self.letters.most:
             return too_many(checkpoint_id, self.letters.most)
-        written -= self.refused.num_rows
+        written -= self.given
         counted = sum(each.aside for each in self.reads)
         exact = all(each.is_exact for each in self.reads)
         least = 0 if counted == 0 else counted if exact else 1

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from connectors.dead_letters import DeadLetter
-from connectors.spec import SourceEntry, Spec
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
+from spark_jobs.operations.dead_letters import distinct, read, resend
 
 _SHOWN: int = 60  # characters of a value
 
@@ -57,7 +57,7 @@ def show(
         eos dead-letters list orders.yaml --json
     """
     loaded = out.load(spec)
-    found = [each for each in letters_of(loaded) if source in (None, each.source) and sink in (None, each.sink)]
+    found = [each for each in read(loaded) if source in (None, each.source) and sink in (None, each.sink)]
     if as_json:
         out.facts({"ok": True, "pipeline": loaded.pipeline, "dead_letters": [_facts(each) for each in found]})
     elif found:
@@ -111,15 +111,15 @@ def replay(
     loaded = out.load(spec)
     if not (source or sink or offset or everything):
         raise SpecError("no dead letters are selected", remedy="give --source, --sink, --offset or --all")
-    found = letters_of(loaded)
-    chosen = list({each.record: each for each in found if _is_chosen(each, source, sink, offset)}.values())
+    found = read(loaded)
+    chosen = distinct(each for each in found if _is_chosen(each, source, sink, offset))
     missing = sorted(set(offset or ()) - {str(each.place) for each in chosen})
     if missing:
         message = f"there are no dead letters for {', '.join(missing)}"
         raise SpecError(message, remedy="`eos dead-letters list` shows the dead letters")
     if sink is not None and chosen and not as_json:
         out.show(out.text(f"Every sink gets these records, not only {sink}."))
-    sent = [letter for part in _replayed(loaded, chosen, to) for letter in part]
+    sent = [letter for part in resend(loaded, chosen, to) for letter in part]
     if as_json:
         facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": len(chosen) - len(sent)}
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
@@ -128,35 +128,10 @@ def replay(
         out.show(out.text(f"{len(sent)} of {len(chosen)} records were resent{before}."))
 
 
-def letters_of(spec: Spec) -> Sequence[DeadLetter]:
-    """All that are visible now. Raises SpecError where the spec has no `dead_letter`, and what the service raises."""
-    entry = spec.dead_letter
-    if entry is None:
-        raise SpecError("the spec has no dead_letter", remedy="see docs/reference/sinks.md, dead letters")
-    return entry.read_dead_letters()
-
-
 def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
     if letter.record is None or letter.sink != sink:
         return False
     return source in (None, letter.source) and (not offsets or letter.place in offsets)
-
-
-def _replayed(spec: Spec, chosen: Sequence[DeadLetter], to: str | None) -> Iterator[Sequence[DeadLetter]]:
-    """Resend topic by topic: a transaction for each, and for each source's cluster."""
-    sources = {entry.name: entry for entry in spec.sources}
-    groups: dict[tuple[str, str], list[DeadLetter]] = {}
-    for each in chosen:
-        groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
-    for (name, topic), letters in groups.items():
-        yield _source(sources, name).resend(spec.pipeline, topic, letters)
-
-
-def _source(sources: dict[str, SourceEntry], name: str) -> SourceEntry:
-    if name not in sources:
-        message = f"there are dead letters of a source {name!r}, which the spec does not have"
-        raise SpecError(message, remedy="choose others with --source, or put the source back")
-    return sources[name]
 
 
 def _facts(letter: DeadLetter) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 import typer
@@ -50,7 +50,7 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
         eos doctor orders.yaml --json
     """
     loaded = out.load(spec)
-    findings = list(_findings(loaded))
+    findings = [(of, _shown_by_doctor(of, finding)) for of, finding in _findings(loaded)]
     healthy = all(finding.ok or not finding.fatal for _, finding in findings)
     if as_json:
         out.facts({"ok": healthy, "findings": [{"of": of, **asdict(finding)} for of, finding in findings]})
@@ -100,6 +100,18 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
 
         for finding in build_sink(spec, spec.dead_letter).check(SCHEMA, tasks_at_once(spec)):
             yield "dead letters", finding
+
+
+def _shown_by_doctor(of: str, finding: Finding) -> Finding:
+    """Return the finding without the advice to run this command, and with the key of head's URL.
+
+    A check shares its texts with the errors of a run, which do not know who reads them.
+    """
+    advice = [part for part in finding.remedy.split("; ") if "eos doctor" not in part]
+    detail, remedy = finding.detail, "; ".join(advice)
+    if of == "head":
+        detail, remedy = (text.replace("the url", "checkpoint.head") for text in (detail, remedy))
+    return replace(finding, detail=detail, remedy=remedy)
 
 
 def _connections(spec: Spec) -> Sequence[Finding]:

@@ -21,12 +21,12 @@ _SOURCE: Final = "The source's connector; without it the first of this project."
 _SINK: Final = "The sink's connector; without it the first of this project."
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
+_MEANING: Final = 60  # characters of a key's description
+
 _TEXT: Final = """\
 # <name>: from <source> into <sink>, each record exactly once.
 #
-#   export <source_variable>=<source_example>
-#   export <sink_variable>=<sink_example><before>
-#   eos validate <file> && eos doctor <file> && eos run <file>
+<exports><before>#   eos validate <file> && eos doctor <file> && eos run <file>
 #
 # With `eos schema > eos.schema.json` and the next line without its second #, an editor completes and checks this file.
 # # yaml-language-server: $schema=./eos.schema.json
@@ -65,13 +65,17 @@ def init(
     source: Annotated[str | None, typer.Option(help=_SOURCE, metavar="CONNECTOR", show_default=False)] = None,
     form: Annotated[str, typer.Option("--format", help="Format of a record's value.")] = "json",
     sink: Annotated[str | None, typer.Option(help=_SINK, metavar="CONNECTOR", show_default=False)] = None,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", "-i", help="Prompt for the name, the connectors and the format.")
+    ] = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
     """Write a commented spec to start from. Existing files are never overwritten.
 
     The spec is complete: it reads addresses from environment variables, which its first lines name, and `eos validate`
-    accepts it. Change topics, columns and table to yours. `eos connectors` lists sources, sinks and formats.
+    accepts it. Change topics, columns and table to yours. `eos connectors` lists sources, sinks and formats. If a
+    plugin has no template, the required keys are written with empty values.
 
     Exit code: 0; 2 if the file exists or cannot be written, or an option is wrong.
 
@@ -80,18 +84,38 @@ def init(
         eos init
 
         eos init clicks.yaml --name clicks --format string --sink sqlite
+
+        eos init --interactive
     """
+    if interactive:
+        name = typer.prompt("Name of the pipeline, its topic and its table", default=name, err=True)
+        source = _chosen("Source", plugins.SOURCES, source or source_template(None)[0])
+        form = _chosen("Format of a record's value", plugins.FORMATS, form)
+        sink = _chosen("Sink", plugins.SINKS, sink or sink_template(None)[0])
     if not _NAME.fullmatch(name):
         message = f"{name!r} is not a valid name for a pipeline, a topic and a table"
         raise SpecError(message, remedy="give letters, digits, - and _, beginning with a letter, at most 60")
     shown = str(file) if str(file).isprintable() else "FILE"
     (begin_name, begin), (end_name, end) = source_template(source), sink_template(sink)
     _write(file, text(shown, name, form, begin, end))
-    variables = (begin.variable, end.variable)
+    variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
         out.facts({"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables})
     else:
-        out.show(out.text(f"{file} is written. Set {' and '.join(variables)}, then run: eos validate {file}", "bold"))
+        first = f"Set {' and '.join(variables)}, then run" if variables else "Run"
+        out.show(out.text(f"{file} is written. {first}: eos validate {file}", "bold"))
+
+
+def _chosen(question: str, group: str, default: str) -> str:
+    """Prompt for one of the installed plugins of a group. A single plugin needs no prompt."""
+    names = list(plugins.installed(group))
+    if len(names) == 1:
+        return names[0]
+    while True:
+        answer = str(typer.prompt(f"{question} ({', '.join(names)})", default=default, err=True)).strip()
+        if answer in names:
+            return answer
+        out.say(f"{answer!r} is not one of {', '.join(names)}")
 
 
 def _write(file: Path, text: str) -> None:
@@ -116,17 +140,26 @@ def sink_template(name: str | None) -> tuple[str, Template]:
 
 def _template(group: str, name: str | None, base: type[E]) -> tuple[str, Template]:
     if name is not None:
-        found = plugins.load(group, name, base).template
-        if found is None:
-            message = f"the {plugins.GROUPS[group]} {name!r} has no template for a new spec"
-            raise SpecError(message, remedy="see the documentation of its connector for an entry to begin with")
-        return name, found
+        model = plugins.load(group, name, base)
+        return name, model.template or _generated(name, model)
     for each, brought in plugins.installed(group).items():
         if len(brought) == 1 and brought[0].is_built_in:
             found = plugins.load(group, each, base).template
             if found is not None and found.is_default:
                 return each, found
     raise SpecError(f"no {plugins.GROUPS[group]} can be the default", remedy="name one: `eos connectors` lists them")
+
+
+def _generated(name: str, model: type[Entry]) -> Template:
+    """Return a template with the required keys of an entry. The connector brings no template."""
+    lines = [f"    connector: {name}"]
+    for field_name, field in model.model_fields.items():
+        key = field.alias or field_name
+        if field.is_required() and key not in ("name", "connector", "from"):
+            value = next(iter(model.choices_of(field_name)), '""')
+            meaning = " ".join((field.description or "").split()).partition(". ")[0].rstrip(".")
+            lines.append(f"    {key}: {value}" + (f"  # {meaning[:_MEANING]}" if meaning else ""))
+    return Template(title=name, variable="", example="", entry="\n".join(lines), columns="*")
 
 
 def text(file: str, name: str, form: str, source: Template, sink: Template) -> str:
@@ -147,11 +180,8 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
         "file": file,
         "source": source.title,
         "sink": sink.title,
-        "source_variable": source.variable,
-        "source_example": source.example,
-        "sink_variable": sink.variable,
-        "sink_example": sink.example,
-        "before": "".join(f"\n#   {each}" for each in (source.before, sink.before) if each),
+        "exports": "".join(f"#   export {each.variable}={each.example}\n" for each in (source, sink) if each.variable),
+        "before": "".join(f"#   {each}\n" for each in (source.before, sink.before) if each),
         "columns": source.columns or chosen.template_columns,
         "format": chosen.template or f"{{type: {form}}}",
         "topic": name,

@@ -20,4 +20,5 @@ def log_to_stderr() -> None:
     root.handlers = [MASKING, handler]
     root.propagate = False
     has_live_line = sys.stderr.isatty() and not out.log_json
-    root.setLevel(logging.DEBUG if out.debug else logging.WARNING if has_live_line else logging.INFO)
+    handler.setLevel(logging.WARNING if has_live_line and not out.debug else logging.NOTSET)
+    root.setLevel(logging.DEBUG if out.debug else logging.INFO)  # the page shows all lines

@@ -52,7 +52,7 @@ SpecPath = Annotated[
     Path, typer.Argument(metavar="SPEC", show_default=False, help="The YAML file that describes the pipeline.")
 ]
 SpecPaths = Annotated[
-    list[Path], typer.Argument(metavar="SPEC...", show_default=False, help="The YAML files, one for each pipeline.")
+    list[Path], typer.Argument(metavar="SPEC", show_default=False, help="The YAML files, one for each pipeline.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", callback=_as_json, help="Print one JSON object, also for errors.")]
 Debug = Annotated[

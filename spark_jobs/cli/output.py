@@ -20,9 +20,10 @@ from typing import IO, Any, TextIO, cast
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from connectors.spec import Spec, SpecMistakesError, load_spec, mask
+from connectors.spec import Spec, SpecMistakesError, load_spec, load_text, mask
 from eos.bounded import shorten
-from eos.errors import ConnectorError
+from eos.errors import ConnectorError, link_of
+from spark_jobs.cli.catalogue import UNEXPECTED
 from spark_jobs.observe.log_lines import JsonLines, mask_log, printable, printable_json
 
 _ERROR = logging.ERROR
@@ -40,8 +41,15 @@ class Output:
 
     def load(self, path: Path) -> Spec:
         """A spec of this process, its secrets known from now on. Raises SpecError."""
+        return self._loaded(lambda: load_spec(path, os.environ))
+
+    def load_stdin(self) -> Spec:
+        """As `load`, of the spec on stdin."""
+        return self._loaded(lambda: load_text(sys.stdin.buffer.read(), os.environ))
+
+    def _loaded(self, load: Callable[[], Spec]) -> Spec:
         with self.kept():
-            spec = load_spec(path, os.environ)
+            spec = load()
         self._secrets |= spec.secrets
         mask_log(spec.secrets)
         return spec
@@ -94,6 +102,7 @@ class Output:
                 self.say(f"error: {_set_in(error.message)}", _ERROR)
             if error.remedy:
                 self.say(f"  remedy: {_set_in(error.remedy)}", _ERROR)
+            self.say(f"  {error.code}: {error.link}", _ERROR)
 
     def say(self, line: str, level: int = logging.INFO) -> None:
         """One line to stderr, masked and unwrapped; of this level where the log is JSON."""
@@ -109,6 +118,7 @@ class Output:
             return
         self.say(f"error: unexpected {kind.__name__}: {_set_in(shorten(str(error)))}", _ERROR)
         self.say("  remedy: run it again with --debug, and report what it prints", _ERROR)
+        self.say(f"  {UNEXPECTED}: {link_of(UNEXPECTED)}", _ERROR)
 
     def _trace(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         self.say(_set_in("".join(traceback.format_exception(kind, error, trace)).rstrip()), _ERROR)
@@ -135,11 +145,19 @@ def _facts_of(error: ConnectorError) -> dict[str, object]:
         "kind": type(error).__name__,
         "message": error.message,
         "remedy": error.remedy,
+        "code": error.code,
+        "link": error.link,
     }
     if isinstance(error, SpecMistakesError):
         facts["mistakes"] = [
-            {"path": m.path, "line": m.line, "found": m.found, "allowed": m.allowed, "suggestion": m.suggestion}
-            for m in error.mistakes
+            {
+                "path": mistake.path,
+                "line": mistake.line,
+                "found": mistake.found,
+                "allowed": mistake.allowed or [value for value, _ in mistake.choices],
+                "suggestion": mistake.suggestion,
+            }
+            for mistake in error.mistakes
         ]
     return facts
 

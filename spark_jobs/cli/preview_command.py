@@ -5,7 +5,7 @@ Values of records come from anywhere: `cell` and `plain` make of them what a ter
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Final
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from spark_jobs.operations.preview import Preview
 
 _SHOWN: Final = 200  # characters of a value in a table
+_NARROW: Final = 40  # characters of a value that a column of a table shows on one line
 
 
 def preview(
@@ -54,6 +55,8 @@ def preview(
     Reads up to 20,000 records as a first run would, through all steps, and compares the rows with the target table. It
     stores no decision, claims no sink, creates no table, commits no group offsets, and does not touch the checkpoint
     location. A running pipeline is not disturbed. Stateful steps begin with empty state.
+
+    Rows that are wider than the terminal are shown with one field a line.
 
     Exit code: 0, also without rows; 1 if a service does not answer or the rows do not fit; 2 if the spec is wrong.
 
@@ -87,11 +90,44 @@ def preview(
         shown = [{name: plain(value) for name, value in row.items()} for row in found.rows]
         out.facts({"ok": True, "pipeline": loaded.pipeline, "columns": columns, "rows": shown})
         return
-    out.show(_table(found))
+    show(found)
     if not found.rows:
         hint = "there is nothing to read; --from earliest begins at the first records"
         reason = hint if found.is_empty else "the steps returned no rows"
         out.show(out.text(f"No rows: {reason}.", "bold"))
+
+
+def show(found: Preview) -> None:
+    """Print rows as one table, or with one field a line if a table would be wider than the terminal."""
+    out.show(*(_records(found) if _is_wide(found, out.console().width) else [_table(found)]))
+
+
+_BORDERS: Final = 3  # characters of a table's borders, for each column
+
+
+def _is_wide(found: Preview, width: int) -> bool:
+    """Return whether a table of these rows would have to fold its headings or short values."""
+    needed = 1
+    for field in found.schema.fields:
+        values = [cell(row[field.name]).cell_len for row in found.rows]
+        heading = max(len(printable(field.name)), len(field.dataType.simpleString()))
+        needed += _BORDERS + max(heading, min(max(values, default=0), _NARROW))
+    return needed > width
+
+
+def _records(found: Preview) -> Iterator[Table]:
+    """Yield a table with one field a line, once a row."""
+    for number, row in enumerate(found.rows, 1):
+        table = Table(title=out.text(f"row {number}"), title_justify="left", show_header=False)
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column(overflow="fold")
+        table.add_column(style="dim", overflow="fold")
+        for field in found.schema.fields:
+            kind = field.dataType.simpleString()
+            table.add_row(out.text(printable(field.name)), cell(row[field.name]), out.text(kind))
+        yield table
+    if not found.rows:
+        yield _table(found)
 
 
 def _table(found: Preview) -> Table:

@@ -17,6 +17,7 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import masked
 from spark_jobs.cli.run import run_pipelines
+from spark_jobs.observe.checkpoint_listener import CheckpointListener
 from spark_jobs.observe.log_lines import mask_log
 from spark_jobs.run.stop_signals import STOPPING
 from spark_jobs.session.environment import restored
@@ -26,7 +27,12 @@ _OF_PYSPARK: Final = ("SPARK_AUTH_SOCKET_TIMEOUT", "SPARK_BUFFER_SIZE")
 """Variables that PySpark sets in this process when a session starts, and reads until the session ends."""
 
 
-def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threading.Event | None = None) -> None:
+def run(
+    *specs: str | Path | Spec,
+    until_caught_up: bool = False,
+    stop: threading.Event | None = None,
+    listener: CheckpointListener | None = None,
+) -> None:
     """Run one pipeline, or several in one Spark, as the command `eos run SPEC...` does.
 
     Called by: a program, from any thread. Call order: `load_spec` first, or pass the paths; one `run` at a time.
@@ -44,6 +50,7 @@ def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threadin
         specs: paths of spec files, or specs of `load_spec`. Each names at least one source.
         until_caught_up: end when all records that existed at the start are committed.
         stop: set it in another thread to stop. The running checkpoints finish, and nothing stays prepared.
+        listener: gets each checkpoint at least once, after every sink shows it.
 
     Raises:
         SpecError: a spec is wrong, specs do not fit together, or this process has a Spark session. Nothing was started.
@@ -57,7 +64,8 @@ def run(*specs: str | Path | Spec, until_caught_up: bool = False, stop: threadin
         for spec in loaded:
             stack.enter_context(masked(spec))
         try:
-            run_pipelines(loaded, Console(quiet=True), until_caught_up=until_caught_up, debug=False, stop=stop)
+            console = Console(quiet=True)
+            run_pipelines(loaded, console, until_caught_up=until_caught_up, debug=False, stop=stop, listener=listener)
         finally:
             if threading.current_thread() is threading.main_thread():
                 for number, handler in handlers.items():

@@ -37,7 +37,7 @@ Keep = Annotated[bool, typer.Option("--savepoint", help="Write a savepoint after
 Into = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[DIR]", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
+        metavar="DIR", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
     ),
 ]
 
@@ -45,9 +45,13 @@ Into = Annotated[
 class NotRunningError(ConnectorError):
     """The pipeline does not run, or its process does not answer."""
 
+    code = "EOS-NOT-RUNNING"
+
 
 class RefusedError(ConnectorError):
     """The running pipeline refused the request."""
+
+    code = "EOS-REFUSED"
 
 
 def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s: float, doing: str) -> Answer:

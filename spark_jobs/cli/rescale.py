@@ -101,7 +101,7 @@ def _check_spec(spec: Spec, state_partitions: int) -> None:
 
 
 def _plan(spec: Spec, wanted: int) -> Plan:
-    """Changes nothing. Raises IdentityError if the pipeline runs, SpecError if it has no state."""
+    """Changes nothing. Raises AlreadyRunningError if the pipeline runs, SpecError if it has no state."""
     check_stopped(spec)
     head, log = _head(spec), LocalSparkLog(spec.checkpoint.location)
     log.check_divisible(head.incarnation)

@@ -25,9 +25,13 @@ from spark_jobs.batch.chaining import may_chain
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import count, position
 from spark_jobs.cli.ui import held_by_sinks, shown_entry
+from spark_jobs.observe.checkpoint_listener import CheckpointListener, listened
 from spark_jobs.observe.console import ConsoleListener, shown
 from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.lineage.listener import lineage_of
+from spark_jobs.observe.notifications.notifier import notified
 from spark_jobs.observe.report import Listeners, LogListener
+from spark_jobs.observe.run_lock import check_not_running
 from spark_jobs.observe.traces import traced
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, begin
 from spark_jobs.operations.repeated_records import Repeated
@@ -54,17 +58,25 @@ class _Run:
     spec: Spec
     progress: ConsoleListener
     control: StopControl
+    listener: CheckpointListener | None = None
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
         """Block until it ends; in a thread of its own."""
         spec = self.spec
-        with recorded(spec, self.run_id, self.control.ending) as recorder, traced(spec, self.run_id) as traces:
+        with (
+            recorded(spec, self.run_id, self.control.ending) as recorder,
+            traced(spec, self.run_id) as traces,
+            notified(spec) as notices,
+            lineage_of(spec) as lineage,
+            listened(spec, self.listener) as listeners,
+        ):
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
             own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
-            listener = Listeners([*own, *beside.listeners, *traces])
+            listener = Listeners([*own, *beside.listeners, *traces, *notices, *lineage, *listeners])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
-            beside.live.is_steered = runner.is_steered
+            beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity
+            beside.live.spark_ui = spark.sparkContext.uiWebUrl
             runner.run()
 
 
@@ -74,14 +86,17 @@ def run_pipelines(
     *,
     until_caught_up: bool,
     debug: bool,
+    take_over: bool = True,
     page: PageOptions | None = None,
     savepoint: Allowed | None = None,
     stop: threading.Event | None = None,
+    listener: CheckpointListener | None = None,
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
 
-    `page`: served meanwhile. `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed.
-    `stop`: once it is set, every pipeline stops as it does after one signal.
+    `take_over`: start although another process on this machine runs one of them. `page`: served meanwhile.
+    `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed. `stop`: once it is set,
+    every pipeline stops as it does after one signal. `listener`: gets their checkpoints.
     """
     check_together(specs)
     controls = [StopControl() for _ in specs]
@@ -93,7 +108,7 @@ def run_pipelines(
     for spec in specs:
         console.print(f"{spec.pipeline}: {promise(spec)}", highlight=False, soft_wrap=True)
     runs = [
-        _Run(spec, ConsoleListener(spec.pipeline, console), control)
+        _Run(spec, ConsoleListener(spec.pipeline, console, partial(_stop_all, controls)), control, listener)
         for spec, control in zip(specs, controls, strict=True)
     ]
     with _page(runs, page) as beside, shown([each.progress for each in runs], console), _stopped_by(stop, controls):
@@ -103,6 +118,8 @@ def run_pipelines(
             spark = starter.submit(start).result()
         try:
             signals.in_jvm()
+            for spec in specs if not take_over else ():
+                check_not_running(spec)  # Spark's start took seconds
             if savepoint is not None:
                 (spec,) = specs
                 begin(spec, spark, savepoint, partial(tell, spec, console))
@@ -116,6 +133,11 @@ def run_pipelines(
         finally:
             with suppress(Py4JError, ConnectionError):  # its JVM may have ended before, which is told already
                 spark.stop()
+
+
+def _stop_all(controls: Sequence[StopControl]) -> None:
+    for control in controls:
+        control.requested = control.requested or "the output of the run was closed"
 
 
 @contextmanager

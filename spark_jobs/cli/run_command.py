@@ -12,6 +12,7 @@ from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
 from spark_jobs.cli.ui import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
+from spark_jobs.observe.run_lock import check_not_running
 
 UntilCaughtUp = Annotated[
     bool,
@@ -40,7 +41,11 @@ Duplicates = Annotated[
 ]
 TakeOver = Annotated[
     bool,
-    typer.Option("--take-over", help="Take over sinks claimed by another incarnation, and end the current one."),
+    typer.Option(
+        "--take-over",
+        help="Start although another process on this machine runs the pipeline. From a savepoint: take over sinks "
+        "claimed by another incarnation, and end the current one.",
+    ),
 ]
 
 
@@ -64,6 +69,9 @@ def run(
 
     Ctrl-C and SIGTERM finish the running checkpoint; a second signal aborts it. Either way nothing is left prepared.
     After a crash, run the command again with the same spec: it continues after the last completed checkpoint.
+
+    If another process on this machine runs the pipeline, the command names that process and ends. With --take-over it
+    starts, and the other process ends: a newer driver always fences an older one, on any machine.
 
     Several pipelines share one Spark session and must have the same section `spark`. Each has its own checkpoints and
     restarts. If one fails permanently, it ends, the others continue, and the last lines name it.
@@ -92,7 +100,7 @@ def run(
 
         eos run orders.yaml --from-savepoint /backup/orders/savepoint-k2x9qa-41-0f3c9d --take-over
     """
-    if from_savepoint is None and (allow_non_restored_state or accept_duplicates or take_over):
+    if from_savepoint is None and (allow_non_restored_state or accept_duplicates):
         raise SpecError("this option needs a start from a savepoint", remedy="give --from-savepoint DIR as well")
     if from_savepoint is not None and len(specs) > 1:
         raise SpecError(
@@ -105,6 +113,8 @@ def run(
             raise SpecError(
                 message, remedy="the spec is for a job of your own with ExactlyOnce; `eos run` needs sources"
             )
+    for spec in loaded if not take_over else ():
+        check_not_running(spec)
     log_to_stderr()
     from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
     from spark_jobs.operations.from_savepoint import Allowed
@@ -114,6 +124,7 @@ def run(
         out.console(quiet=out.log_json),
         until_caught_up=until_caught_up,
         debug=out.debug,
+        take_over=take_over,
         page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)
         if ui
         else None,

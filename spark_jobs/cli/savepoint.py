@@ -53,7 +53,7 @@ savepoint = typer.Typer(
 Into = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[DIR]", show_default=False, help="Folder in which a new folder for the savepoint is created."
+        metavar="DIR", show_default=False, help="Folder in which a new folder for the savepoint is created."
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="DIR", show_default=False, help="The savepoint's own folder.")]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated, Any
 
 import typer
 from rich.console import Group, RenderableType
 from rich.live import Live
 
+from connectors.registry import build_source
 from connectors.spec import Spec, promise
 from eos.errors import HistoryError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -22,6 +23,7 @@ from spark_jobs.cli.status_text import of_detail, of_overview
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.model import Checkpoint, Detail, Event, SplitLag
 from spark_jobs.observe.history.store import NEWEST
+from spark_jobs.observe.lag import Lag, measure_now
 from spark_jobs.observe.overview import Overview, detail, overview
 from spark_jobs.observe.withheld import WithheldSplit
 from twophase.positions import total
@@ -35,6 +37,9 @@ CheckpointId = Annotated[
     typer.Option("--checkpoint", metavar="N", min=0, help="Show one checkpoint in detail: every writer, every sink."),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show changes until Ctrl-C.")]
+MeasureLag = Annotated[
+    bool, typer.Option("--measure-lag", help="Measure the lag now: connect to the sources, for 15 seconds at most.")
+]
 
 
 def status(
@@ -42,6 +47,7 @@ def status(
     limit: Limit = 10,
     checkpoint: CheckpointId = None,
     follow: Follow = False,
+    measure_lag: MeasureLag = False,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
@@ -52,7 +58,10 @@ def status(
     reads new offsets and plans the query), `start` (permits, Spark starts the job), `read` (sources and steps),
     `write`, `prepare`, `decide` (head), `wait` (for sinks with a backlog), `commit`.
 
-    The command only reads, and connects neither to Kafka nor to the sinks.
+    The running driver measures the lag every few seconds. If the newest measurement failed or is too old, the lag is
+    unknown: the driver is stopped or paused, or a source does not answer. `--measure-lag` measures it here instead.
+
+    The command only reads. It connects to the sources only with `--measure-lag`, and never to the sinks.
 
     Exit code: 0, also for a pipeline that has not run yet; 1 if head cannot be read, or the given checkpoint is not
     known; 2 if the spec is wrong.
@@ -65,8 +74,12 @@ def status(
 
         eos status orders.yaml --follow
 
+        eos status orders.yaml --measure-lag
+
         eos status orders.yaml --limit 100 --json
     """
+    if measure_lag and (follow or checkpoint is not None):
+        raise typer.BadParameter("--measure-lag measures once; write neither --follow nor --checkpoint with it")
     loaded = out.load(spec)
     if checkpoint is not None:
         _show_one(loaded, checkpoint, as_json=as_json)
@@ -74,6 +87,9 @@ def status(
         _follow(loaded, limit, as_json=as_json)
     else:
         found = overview(loaded, read_history(loaded), limit, NEWEST)
+        if measure_lag:
+            sources = [build_source(entry) for entry in loaded.sources]
+            found = replace(found, lag=measure_now(sources, found.head, found.lag))
         _show(loaded, found, as_json=as_json)
 
 
@@ -123,13 +139,14 @@ def _follow(spec: Spec, limit: int, *, as_json: bool) -> None:
 
 
 def _changes(spec: Spec, limit: int) -> Iterator[Overview]:
-    """Now, and whenever it is another one."""
+    """Yield the overview of now, and each one that differs from the overview before it, except in the lag's age."""
     last = None
     while True:
-        found = overview(spec, read_history(spec), limit, NEWEST)
-        if found != last:
+        found, now = overview(spec, read_history(spec), limit, NEWEST), time.time()
+        seen = replace(found, lag=Lag()), found.lag.records(now), found.lag.unknown(now)
+        if seen != last:
             yield found
-        last = found
+        last = seen
         time.sleep(_REFRESHED_S)
 
 
@@ -138,16 +155,18 @@ def facts(of: Overview) -> dict[str, Any]:
     head = of.head
     return {
         "has_run": head is not None,
+        "paused": asdict(of.paused) if of.paused is not None else None,
         "running": asdict(of.presence) if of.presence is not None else None,
         "epoch": head.epoch if head else None,
         "incarnation": head.incarnation if head else None,
         "completed": head.completed if head else None,
         "committed": head.committed if head else None,
         "positions": {source: dict(splits) for source, splits in head.positions.items()} if head else {},
-        "lag": lag_facts(of.lag),
+        "lag": _lag_facts(of.lag, time.time()),
         "withheld": withheld_facts(of.withheld),
         "totals": asdict(of.totals),
         "summary": asdict(of.summary),
+        "expectations": [asdict(each) for each in of.rules],
         "checkpoints": [checkpoint_facts(each, of.record(each)) for each in of.checkpoints],
         "incidents": [event_facts(each) for each in of.incidents],
         "aborted": [asdict(each) for each in of.aborted],
@@ -192,7 +211,8 @@ def detail_facts(of: Detail) -> dict[str, Any]:
         "ranges": _ranges(of.ranges),
         "acknowledgements": [asdict(each) for each in of.acknowledgements],
         "aborted": [asdict(each) for each in of.aborted],
-        "split_lag": lag_facts(of.lag),
+        "split_lag": split_lag_facts(of.lag),
+        "expectations": [asdict(each) for each in of.rules],
     }
 
 
@@ -201,12 +221,30 @@ def event_facts(of: Event) -> dict[str, Any]:
     return asdict(of)
 
 
-def lag_facts(of: Sequence[SplitLag]) -> dict[str, Any] | None:
-    """Of one sample; None where there is none."""
+def _lag_facts(of: Lag, now: float) -> dict[str, Any] | None:
+    """Return the lag with its age; None if no spec names the sources."""
+    if not of.sources:
+        return None
+    return {
+        "records": of.records(now),
+        "unknown": of.unknown(now) or None,
+        "at": of.at,
+        "age_s": of.age_s(now),
+        "measured": of.measured,
+        "withheld": of.withheld_records,
+        "splits": _splits(of.splits),
+    }
+
+
+def split_lag_facts(of: Sequence[SplitLag]) -> dict[str, Any] | None:
+    """Return the lag that was the newest as a checkpoint completed; None where it was unknown."""
     if not of:
         return None
-    splits = [{**asdict(each), "records": each.records} for each in of]
-    return {"at": of[0].at, "records": total(each.records for each in of), "splits": splits}
+    return {"at": of[0].at, "records": total(each.records for each in of), "splits": _splits(of)}
+
+
+def _splits(of: Sequence[SplitLag]) -> list[dict[str, Any]]:
+    return [{**asdict(each), "records": each.records} for each in of]
 
 
 def withheld_facts(of: Sequence[WithheldSplit]) -> dict[str, Any] | None:

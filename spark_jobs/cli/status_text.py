@@ -10,8 +10,10 @@ from rich.table import Table
 
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, position, seconds, short, size
-from spark_jobs.observe.history.model import Checkpoint, Detail, Event, Run, SplitLag
+from spark_jobs.observe.history.model import Checkpoint, Detail, Event, RuleCount, Run, SplitLag
 from spark_jobs.observe.history.summary import Distribution, Summary, missing
+from spark_jobs.observe.lag import Lag
+from spark_jobs.observe.lag import describe as describe_lag
 from spark_jobs.observe.overview import NO_HISTORY, Overview
 from spark_jobs.observe.withheld import WithheldSplit, describe
 from twophase.positions import total
@@ -23,6 +25,9 @@ _INCIDENTS = 6  # that are shown
 def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iterator[RenderableType]:
     """A pipeline."""
     yield out.text(f"{pipeline}: {_state(of, now)}", "bold")
+    if of.paused is not None:
+        words = f"paused since {moment(of.paused.at)} by {of.paused.by}: it takes no checkpoint until `eos resume`"
+        yield out.text(words, "yellow")
     if of.unread:
         yield out.text(f"warning: {of.unread}", "yellow")
     head = of.head
@@ -33,8 +38,8 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     yield out.text(guarantee)
     yield out.text(f"epoch {head.epoch}, incarnation {head.incarnation}")
     yield out.text(f"completed up to {_number(head.completed)}, committed up to {_number(head.committed)}")
-    if of.lag:
-        yield out.text(_lag(of.lag, now))
+    if of.lag.sources:
+        yield out.text(_lag(of.lag, now), "yellow" if of.lag.unknown(now) else "")
     for source in dict.fromkeys(each.source for each in of.withheld):
         yield out.text(_withheld([each for each in of.withheld if each.source == source], now), "yellow")
     totals = of.totals
@@ -49,6 +54,9 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
         )
     if totals.skipped:
         yield out.text(_skipped(totals.skipped, of.summary), "yellow")
+    if of.rules:
+        yield ""
+        yield _rules(of.rules)
     yield ""
     yield _checkpoints(of, now)
     for _, first, last in missing(of.checkpoints):
@@ -94,6 +102,9 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
             for s in found.sinks
         ],
     )
+    if of.rules:
+        yield ""
+        yield _rules(of.rules)
     if of.acknowledgements:
         yield ""
         yield _table(
@@ -143,11 +154,15 @@ def _number(checkpoint_id: int) -> str:
     return "none yet" if checkpoint_id < 0 else f"checkpoint {checkpoint_id}"
 
 
-def _lag(of: Sequence[SplitLag], now: float) -> str:
-    most = sorted(of, key=lambda each: -(each.records or 0))[:3]
+def _lag(of: Lag, now: float) -> str:
+    words = f"lag {describe_lag(of, now, ago)}"
+    if of.unknown(now):
+        return f"{words}; `eos status --measure-lag` queries the sources"
+    most = sorted(of.splits, key=lambda each: -(each.records or 0))[:3]
     splits = ", ".join(f"{each.split} {count(each.records)}" for each in most)
-    rest = f", {len(of) - len(most)} more" if len(of) > len(most) else ""
-    return f"lag {count(total(each.records for each in of))} records {ago(now - of[0].at)} ago ({splits}{rest})"
+    rest = f", {len(of.splits) - len(most)} more" if len(of.splits) > len(most) else ""
+    withheld = f"; {count(of.withheld_records)} more cannot be read yet" if of.withheld_records != 0 else ""
+    return f"{words} ({splits}{rest}){withheld}"
 
 
 def _withheld(of: Sequence[WithheldSplit], now: float) -> str:
@@ -158,6 +173,22 @@ def _skipped(since_begun: int, of: Summary) -> str:
     newest = f"{count(of.skipped)} in the newest {counted(of.checkpoints, 'checkpoint')}"
     share = f" ({of.skipped_share:.2%} of their records)" if of.skipped_share is not None else ""
     return f"left out by on_bad_record: skip: {counted(since_begun, 'record')}, {newest}{share}"
+
+
+def _rules(of: Sequence[RuleCount]) -> Table:
+    return _table(
+        ("expectation", "action", "rows", "failed", "share"),
+        [
+            (
+                f"{each.step}.{each.rule}",
+                each.action,
+                count(each.rows),
+                count(each.failed),
+                f"{each.failed / each.rows:.2%}" if each.rows else "",
+            )
+            for each in of
+        ],
+    )
 
 
 def _checkpoints(of: Overview, now: float) -> Table:

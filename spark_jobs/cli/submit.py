@@ -30,7 +30,7 @@ def submit(
     spec: SpecPath,
     options: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[-- OPTION...]", show_default=False, help="Options of spark-submit, passed on to it."),
+        typer.Argument(metavar="-- OPTION", show_default=False, help="Options of spark-submit, passed on to it."),
     ] = None,
     master: Annotated[str | None, typer.Option(help="The cluster, if the spec does not name one.")] = None,
     deploy_mode: Annotated[
@@ -117,8 +117,9 @@ class _Asked(Mapping[str, str]):
         self.names: set[str] = set()
 
     def __getitem__(self, name: str) -> str:
-        self.names.add(name)
-        return os.environ[name]
+        value = os.environ[name]
+        self.names.add(name)  # not of a variable that is not set: the reference has a default
+        return value
 
     def __iter__(self) -> Iterator[str]:
         return iter(os.environ)

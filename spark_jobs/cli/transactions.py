@@ -40,7 +40,7 @@ transactions = typer.Typer(
 Ids = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[ID]...", show_default=False, help="Transactions to resolve; default: all that may be resolved."
+        metavar="ID", show_default=False, help="Transactions to resolve; default: all that may be resolved."
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Override the protocol. Rows are lost or duplicated.")]

@@ -47,7 +47,7 @@ TokenFile = Annotated[Path | None, typer.Option("--token-file", metavar="FILE", 
 ReadTokenFile = Annotated[Path | None, typer.Option("--read-token-file", metavar="FILE", help=_READ_TOKEN_HELP)]
 SpecPaths = Annotated[
     list[Path],
-    typer.Argument(metavar="SPEC...", show_default=False, help="The YAML files that describe the pipelines."),
+    typer.Argument(metavar="SPEC", show_default=False, help="The YAML files that describe the pipelines."),
 ]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from pathlib import Path
+from typing import Final
 
 from rich.table import Table
 from rich.tree import Tree
@@ -25,16 +27,22 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.session.protection import gaps_of
 
+_STDIN: Final = Path("-")
+
 
 def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> None:
     """Check a spec without contacting a service, and print its plan and guarantees.
 
     Prints the plan (source, steps, sinks), and for each sink the guarantee, when rows become visible, the requirements
     on the server, and the limits of the guarantee. Reports connections that TLS does not protect, and everything that
-    runs code: steps, and Spark's settings. SQL is only checked as text: a start has Spark parse it, and refuses
-    everything except a query.
+    runs code: steps, and Spark's settings.
+
+    SQL is checked for views that do not exist, misspelled keywords, and columns that neither a source nor a step has.
+    A start also has Spark parse it, and refuses everything except a query.
 
     For a wrong spec, all mistakes are printed, each with file, line, path, the allowed values and the nearest name.
+
+    `-` as the SPEC reads it from stdin.
 
     Exit code: 0 if the spec is right, 2 if it is wrong.
 
@@ -43,8 +51,10 @@ def validate(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> N
         eos validate orders.yaml
 
         eos validate orders.yaml --json
+
+        envsubst < orders.yaml.in | eos validate -
     """
-    loaded = out.load(spec)
+    loaded = out.load_stdin() if spec == _STDIN else out.load(spec)
     for extra in sorted(loaded.extras):
         require(extra)
     promises = guarantees(loaded)
@@ -65,7 +75,10 @@ def _facts(spec: Spec) -> dict[str, object]:
         "interval_s": spec.checkpoint.interval_s,
         "mode": spec.checkpoint.mode,
         "sources": [{"name": s.name, "connector": s.connector, "reads": _source(s)} for s in spec.sources],
-        "steps": [{"name": step.name, "does": _step(step)} for step in spec.transforms],
+        "steps": [
+            {"name": step.name, "does": _step(step), "expect": [rule.model_dump() for rule in step.expect]}
+            for step in spec.transforms
+        ],
         "trunk": spec.trunk,
         "sinks": [
             {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
@@ -82,8 +95,12 @@ def _tree(spec: Spec) -> Tree:
     tree = Tree(out.text(words, "bold"))
     flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
     flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
+    rules = {step.name: step.expect for step in spec.transforms}
     for name, text in flow:
-        tree.add(out.text(text))
+        node = tree.add(out.text(text))
+        for rule in rules.get(name, ()):
+            most = f", at most {rule.max_failed}" if rule.max_failed is not None else ""
+            node.add(out.text(f"expects {rule.name}: {' '.join(rule.condition.split())}, else {rule.action}{most}"))
         if spec.branches and name == spec.trunk:
             tree.add(out.text("here the flow divides: what follows is done to each checkpoint by itself", "italic"))
     for sink in spec.sinks:

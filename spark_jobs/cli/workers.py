@@ -29,10 +29,15 @@ _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 _ALWAYS: Final = ("spark_jobs.query.source", "spark_jobs.batch.writing")
 _PORTS: Final = {"https": 443, "http": 80}  # by scheme
-_INSTALL: Final = "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles"
-_FREE: Final = "see the master's page: are there workers with spark.executor.cores and spark.executor.memory free?"
+_INSTALL: Final = (
+    "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles in `spark.conf`"
+)
+_FREE: Final = (
+    "see the master's page: are workers free with spark.executor.cores and spark.executor.memory of `spark.conf`?"
+)
 _INTERPRETER: Final = (
-    "name a Python of the driver's version in spark.pyspark.python, under a path that all workers and this machine have"
+    "name a Python of the driver's version as spark.pyspark.python in `spark.conf`, under a path that all workers and "
+    "this machine have"
 )
 _SHARED: Final = "only steps that keep state need it: mount the same disk there, or run on one machine"
 

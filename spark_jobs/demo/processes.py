@@ -20,13 +20,17 @@ def kill_session(session: int) -> None:
 
     A process stays in its session when its parent ends. Without /proc, only the process group
     is killed: Spark's workers, which have their own group, end when the JVM closes their standard input.
+    Raises TimeoutError for a process that outlives the signal, as one does that waits for a broken disk.
     """
     if not _PROC.joinpath("self").exists():
         with suppress(ProcessLookupError):
             os.killpg(session, signal.SIGKILL)
         return
     deadline = time.monotonic() + _KILL_S
-    while (found := list(_members(session))) and time.monotonic() < deadline:
+    while found := list(_members(session)):
+        if time.monotonic() > deadline:
+            message = f"SIGKILL has not ended {', '.join(map(str, found))} within {_KILL_S:.0f} s"
+            raise TimeoutError(message)
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener, Totals
 
 _QUIET_S = 5.0
@@ -20,26 +21,39 @@ _QUIET_S = 5.0
 class ConsoleListener(Listener):
     """Tells the totals of a run: on a terminal as a line of `shown`; else it prints one, at most every 5 s."""
 
-    def __init__(self, pipeline: str, console: Console) -> None:
+    def __init__(self, pipeline: str, console: Console, on_closed: Callable[[], None] = lambda: None) -> None:
+        """`on_closed`: called when the output is a pipe that its reader has closed."""
         self.pipeline = pipeline
         self._console = console
+        self._on_closed = on_closed
         self.totals = Totals()
         self._printed_at_s = 0.0
+        self._lag = Lag()
 
     def on_state(self, text: str) -> None:
         self.totals.on_state(text)
         if not self._console.is_terminal:
-            self._console.print(f"{self.pipeline}: {text}", highlight=False)
+            self._print(f"{self.pipeline}: {text}")
 
     def on_checkpoint(self, report: CheckpointReport) -> None:
         self.totals.on_checkpoint(report)
         now = time.monotonic()
         if not self._console.is_terminal and now - self._printed_at_s >= _QUIET_S:
             self._printed_at_s = now
-            self._console.print(self._line(), highlight=False, soft_wrap=True)
+            self._print(self._line())
+
+    def _print(self, line: str) -> None:
+        """Print a line. A listener raises nothing: rich exits the process at a closed pipe, after which it is quiet."""
+        try:
+            self._console.print(line, highlight=False, soft_wrap=True)
+        except SystemExit:
+            self._on_closed()
 
     def on_backlog(self, waiting: int) -> None:
         self.totals.waiting = waiting
+
+    def on_lag(self, lag: Lag) -> None:
+        self._lag = lag
 
     def _line(self) -> str:
         return f"{self.pipeline}: " + "  ".join(self.cells())
@@ -50,17 +64,23 @@ class ConsoleListener(Listener):
         if last is None:
             return (f"{totals.state_text} ({time.monotonic() - totals.started_at_s:.0f} s)",)
         ago = time.monotonic() - totals.last_at_s
-        lag = "?" if last.lag is None else f"{last.lag:,}"
         rate = totals.records_per_s if ago < _QUIET_S else 0.0
         return (
             totals.state_text,
             f"checkpoint {last.record.checkpoint_id}",
             f"{rate:,.0f} records/s",
-            f"lag {lag}",
+            self._lag_cell(),
             f"{totals.waiting} decided ones wait for sinks" if totals.waiting else "committed",
             f"last one {ago:.1f} s ago ({last.duration_s:.2f} s)",
             f"{totals.records:,} records",
         )
+
+    def _lag_cell(self) -> str:
+        """Return the newest measured lag with its age; `lag ?` while it is unknown."""
+        now = time.time()
+        records, age_s = self._lag.records(now), self._lag.age_s(now)
+        number = "?" if records is None else f"{records:,}"
+        return f"lag {number}" if age_s is None else f"lag {number} ({age_s:.0f} s ago)"
 
     def closing(self) -> str:
         """What it has done, when it is over."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from connectors.registry import open_head
+from connectors.registry import open_head, open_requests
 from connectors.spec import Spec
 from twophase import status
 from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.messages import HeadSnapshot
+from twophase.requests import SHELF, Paused
 from twophase.status import Status
 
 
@@ -30,6 +31,14 @@ def read_history(spec: Spec) -> Status | None:
     """Head and the records that it retains; None: the pipeline never ran here. Raises HeadError."""
     with _opened(spec) as store:
         return status.read_status(store) if store is not None else None
+
+
+def read_pause(spec: Spec) -> Paused | None:
+    """The stored wish that the pipeline is paused; None: it may take checkpoints. Raises HeadError."""
+    if spec.checkpoint.head is None and not (spec.checkpoint.location / SHELF).is_dir():
+        return None
+    with open_requests(spec) as channel:
+        return channel.paused()
 
 
 @contextmanager

@@ -33,6 +33,11 @@ def of_pipeline(name: str) -> Iterator[None]:
         _PIPELINE.reset(token)
 
 
+def current_pipeline() -> str:
+    """Return the pipeline of this thread's lines; empty if no pipeline is known."""
+    return _PIPELINE.get()
+
+
 class TextLines(logging.Formatter):
     """`TIME LEVEL LOGGER [PIPELINE]: MESSAGE`; without the brackets where no pipeline is known."""
 

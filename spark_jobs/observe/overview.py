@@ -11,23 +11,26 @@ from typing import Final, get_args
 
 from connectors.spec import Spec
 from eos.errors import HistoryError
+from spark_jobs.observe.head_reader import read_pause
 from spark_jobs.observe.history.model import (
     AbortedAttempt,
     Checkpoint,
     Detail,
     Event,
     EventKind,
+    RuleCount,
     Run,
-    SplitLag,
     Totals,
     acknowledgements_of,
     of_record,
 )
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import Summary, summarize
+from spark_jobs.observe.lag import Lag, read_lag
 from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
 from twophase.head_value import HeadValue
+from twophase.requests import Paused
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -50,11 +53,13 @@ class Overview:
     checkpoints: tuple[Checkpoint, ...]  # newest first
     summary: Summary
     totals: Totals
-    lag: tuple[SplitLag, ...]
+    lag: Lag
     incidents: tuple[Event, ...]  # newest first
     aborted: tuple[AbortedAttempt, ...]  # newest first
     runs: tuple[Run, ...]  # newest first
     withheld: tuple[WithheldSplit, ...]
+    rules: tuple[RuleCount, ...]  # since the history began
+    paused: Paused | None  # whether it takes no checkpoint, now and at its next start
     unread: str  # why the history cannot be read; empty: it can, or there is none
 
     @property
@@ -73,17 +78,20 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     history = History.at(spec.checkpoint.location)
     try:
         checkpoints = history.checkpoints(max(limit, newest))
-        totals, lag = history.totals(), history.lag()
+        totals, rules = history.totals(), history.rules()
         incidents, aborted, runs = history.events(limit, kinds=INCIDENTS), history.aborted(limit), history.runs(limit)
         unread = ""
     except HistoryError as error:
-        checkpoints, totals, lag, incidents, aborted, runs = (), Totals(), (), (), (), ()
+        checkpoints, totals, rules, incidents, aborted, runs = (), Totals(), (), (), (), ()
         unread = str(error)
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
     shown = merged[:limit]
+    lag = read_lag(spec.checkpoint.location, [source.name for source in spec.sources])
     withheld = read_withheld(spec.checkpoint.location)
-    return Overview(running(spec), status, shown, figures, totals, lag, incidents, aborted, runs, withheld, unread)
+    presence, paused = running(spec), read_pause(spec)
+    lists = (lag, incidents, aborted, runs, withheld, rules)
+    return Overview(presence, status, shown, figures, totals, *lists, paused, unread)
 
 
 def detail(spec: Spec, status: Status | None, checkpoint_id: int) -> Detail | None:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag, of_absence
+from spark_jobs.observe.activity import StateSize
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, of_absence
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import DriverEvent, SinkAway, SinkJoined
 from twophase.positions import total
@@ -29,14 +31,16 @@ class CheckpointReport:
     replayed: bool
     duration_s: float
     durations_s: Mapping[str, float]  # of the driver's actions, see Driver.durations_s
-    splits: tuple[SplitLag, ...] | None  # lag by split; None if the source does not count
+    splits: tuple[SplitLag, ...] | None  # newest measured lag, by split; None if it is unknown
     at: float = 0.0  # seconds since 1970: now
     acknowledgements: tuple[Acknowledgement, ...] = ()  # durations of its tasks
     skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it skipped
+    lag_age_s: float | None = None  # age of the newest measured lag, known or not; None: it was never measured
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
     @property
     def lag(self) -> int | None:
-        """Records that were available and not yet planned; None if the source does not count."""
+        """Return the newest measured lag; None if it is unknown (`observe.lag`)."""
         return total(each.records for each in self.splits) if self.splits is not None else None
 
     @property
@@ -54,6 +58,9 @@ class Listener:
     def on_state(self, text: str) -> None:
         """Handle a new state of the pipeline: starting, running, restarting, stopping, or an Ending."""
 
+    def on_columns(self, sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]) -> None:
+        """Handle the types of all columns, by source or sink and by column. Called at each start of the query."""
+
     def on_checkpoint(self, report: CheckpointReport) -> None:
         """Handle a checkpoint that is committed in all sinks; or only decided, if a sink has a backlog."""
 
@@ -63,8 +70,14 @@ class Listener:
     def on_polls(self, polls: Sequence[Poll]) -> None:
         """Handle the newest poll of each source. At least one poll is new."""
 
+    def on_lag(self, lag: Lag) -> None:
+        """Handle a new measurement of the lag, or a failed one. Called in a thread of the lag monitor."""
+
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         """Handle the duration of Spark's planning of a checkpoint, after `on_checkpoint`."""
+
+    def on_state_size(self, size: StateSize) -> None:
+        """Handle the size of the query's state and its watermark after a batch. Only of a query that has one."""
 
     def on_driver_event(self, news: DriverEvent) -> None:
         """Handle an event of the driver, also in one of the driver's threads."""
@@ -89,6 +102,10 @@ class Listeners(Listener):
         for one in self.each:
             one.on_state(text)
 
+    def on_columns(self, sources: Mapping[str, Mapping[str, str]], sinks: Mapping[str, Mapping[str, str]]) -> None:
+        for one in self.each:
+            one.on_columns(sources, sinks)
+
     def on_checkpoint(self, report: CheckpointReport) -> None:
         for one in self.each:
             one.on_checkpoint(report)
@@ -101,9 +118,17 @@ class Listeners(Listener):
         for one in self.each:
             one.on_polls(polls)
 
+    def on_lag(self, lag: Lag) -> None:
+        for one in self.each:
+            one.on_lag(lag)
+
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         for one in self.each:
             one.on_planned(checkpoint_id, plan_s)
+
+    def on_state_size(self, size: StateSize) -> None:
+        for one in self.each:
+            one.on_state_size(size)
 
     def on_driver_event(self, news: DriverEvent) -> None:
         for one in self.each:
@@ -123,13 +148,17 @@ class Listeners(Listener):
 
 
 _SHOWN: Final = 8  # splits in a line: it must not grow with their number
+_SILENT_S: Final = 60.0
+"""Time without a line of a checkpoint after which the lag gets a separate line."""
 
 
 @dataclass(slots=True)
 class LogListener(Listener):
-    """A listener that logs one line per checkpoint, as `key=value`."""
+    """A listener that logs one line per checkpoint, as `key=value`, and the lag where no checkpoint completes."""
 
     pipeline: str
+    _logged_at_s: float = field(default_factory=time.monotonic, init=False)  # newest line that has the lag
+    _logged_lag: str = field(default="", init=False)
 
     def on_state(self, text: str) -> None:
         _log.info("pipeline=%s state=%s", self.pipeline, text)
@@ -140,12 +169,32 @@ class LogListener(Listener):
             event = of_absence(news, time.time())
             _log.warning("pipeline=%s %s%s", self.pipeline, event.message, event.remedy and f"; {event.remedy}")
 
+    def on_lag(self, lag: Lag) -> None:
+        """Log a lag that changed, at most once a minute, and only if no checkpoint completes."""
+        now = time.time()
+        records, age_s = lag.records(now), lag.age_s(now)
+        shown = "?" if records is None else str(records)
+        if time.monotonic() - self._logged_at_s < _SILENT_S or shown == self._logged_lag:
+            return
+        self._logged_at_s, self._logged_lag = time.monotonic(), shown
+        age = "?" if age_s is None else f"{age_s:.1f}"
+        _log.info("pipeline=%s lag=%s lag_age_s=%s", self.pipeline, shown, age)
+
     def on_checkpoint(self, report: CheckpointReport) -> None:
         record = report.record
         seconds = report.durations_s
+        self._logged_at_s = time.monotonic()
+        self._logged_lag = "?" if report.lag is None else str(report.lag)
+        for rule in report.rules:
+            if rule.failed:
+                _log.warning(
+                    "pipeline=%s checkpoint=%d expectation step=%s rule=%s action=%s failed=%d rows=%d",
+                    *(self.pipeline, record.checkpoint_id),
+                    *(rule.step, rule.rule, rule.action, rule.failed, rule.rows),
+                )
         _log.info(
             "pipeline=%s checkpoint=%d state=%s epoch=%d try=%d %srecords=%s rows=%d %swriters=%d duration_s=%.3f "
-            "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s offsets=%s",
+            "prepare_s=%.3f decide_s=%.3f commit_s=%.3f close_s=%.3f lag=%s lag_age_s=%s offsets=%s",
             self.pipeline,
             record.checkpoint_id,
             f"decided waiting={report.waiting}" if report.waiting else "committed",
@@ -154,16 +203,22 @@ class LogListener(Listener):
             "replayed=true " if report.replayed else "",
             "?" if report.records is None else report.records,
             record.rows,
-            f"skipped={sum(report.skipped.values())} " if report.skipped else "",
+            _left_out(report),
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),
             seconds.get("PutRecord", 0.0) + seconds.get("Swap decide", 0.0) + seconds.get("Swap note", 0.0),
             seconds.get("Commit", 0.0),
             seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
-            "?" if report.lag is None else report.lag,
+            self._logged_lag,
+            "?" if report.lag_age_s is None else f"{report.lag_age_s:.1f}",
             _offsets([each for ranges in record.ranges.values() for each in ranges]),
         )
+
+
+def _left_out(report: CheckpointReport) -> str:
+    skipped, failed = sum(report.skipped.values()), sum(each.failed for each in report.rules)
+    return (f"skipped={skipped} " if skipped else "") + (f"failed_expectations={failed} " if failed else "")
 
 
 def _offsets(ranges: Sequence[OffsetRange]) -> str:

@@ -15,11 +15,12 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
-from eos.errors import IdentityError
+from eos.errors import AlreadyRunningError, IdentityError
 from twophase.local_blobs import naming, open_partial, sweep, write_all
 from wal.private import make_private
 
@@ -110,11 +111,20 @@ def running(spec: Spec) -> RunLock | None:
     return max(found, key=lambda each: each.started_at, default=None)
 
 
-def check_stopped(spec: Spec) -> None:
-    """Raise IdentityError where somebody on this machine runs the pipeline."""
+def check_stopped(spec: Spec, remedy: str = "stop it first: `eos stop`") -> None:
+    """Raise AlreadyRunningError if a process on this machine runs the pipeline. Raises HeadError as `running` does."""
     if (found := running(spec)) is not None:
-        message = f"{spec.pipeline} runs, as process {found.pid} at {found.host}"
-        raise IdentityError(message, remedy="stop it first: `eos stop`")
+        since = datetime.fromtimestamp(found.started_at, UTC)
+        message = f"{spec.pipeline} runs, as process {found.pid} at {found.host}, since {since:%Y-%m-%d %H:%M:%S} UTC"
+        raise AlreadyRunningError(message, remedy=remedy)
+
+
+def check_not_running(spec: Spec) -> None:
+    """Raise AlreadyRunningError if a process on this machine runs the pipeline that `eos run` is to start.
+
+    A courtesy: two runs that start at the same moment do not see each other, and the newer epoch fences the other (R1).
+    """
+    check_stopped(spec, "`eos stop` stops it; --take-over starts this one, and ends the other by fencing")
 
 
 def _living(path: Path) -> RunLock | None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from connectors.registry import build_sink
+from connectors.registry import build_sink, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError
-from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.head_reader import read_head, read_pause
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
@@ -31,7 +31,10 @@ _FILES: Final = (
     "spark.stderr.log*",
     "log4j2.properties",
     "admission.json",
+    "columns.json",
+    "listener.json",
     "withheld.json",
+    "lag.json",
     "history.sqlite*",
 )
 """Others. Savepoints stay, which are whole by themselves. Head stays, which is small: with the
@@ -41,6 +44,8 @@ name."""
 
 class UncommittedError(ConnectorError):
     """Something is decided and not visible everywhere: to delete what tells of it would lose rows."""
+
+    code = "EOS-UNCOMMITTED"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,9 @@ def delete(spec: Spec) -> Deleted | None:
     for folder in (*_OF_LIVES, _LOG, "pins"):
         with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
             (spec.checkpoint.location / folder).rmdir()
+    if read_pause(spec) is not None:  # or the next start would be paused
+        with open_requests(spec) as channel:
+            channel.resume()
     ended = reset.before or head
     return Deleted(ended.completed, ended.incarnation, reset.abandoned)
 

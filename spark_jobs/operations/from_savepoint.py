@@ -68,8 +68,8 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
 
     `tell`: is told what will be done, before it is, and also where it is then refused.
 
-    Raises SavepointError, SpecError, IdentityError with nothing changed; what `Driver.restore` raises, after which it
-    can be made again.
+    Raises SavepointError, SpecError, IdentityError, AlreadyRunningError with nothing changed; what `Driver.restore`
+    raises, after which it can be made again.
     """
     manifest = manifests.checked(allowed.folder)
     check_stopped(spec)

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.api.contracts import Finding, Source
+from connectors.spark_types import spark_type
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.run.pipeline import sink_rows
@@ -58,5 +59,5 @@ def check_steps(
 
 
 def _gives(name: str, schema: pa.Schema) -> Finding:
-    columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+    columns = ", ".join(f"{field.name} {spark_type(field.type)}" for field in schema)
     return Finding("steps", True, f"{name} gives {columns}")

@@ -14,18 +14,27 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp
 
 from connectors.spec import mask
-from eos.errors import ConnectorError
-from spark_jobs.page import reading, state, steering
+from eos.errors import ConnectorError, SpecError
+from spark_jobs.page import dead_letters, log, reading, state, steering
 from spark_jobs.page.auth import Guard, Tokens
+from spark_jobs.page.errors import BusyError, NoRunError
 from spark_jobs.page.masked import masking
-from spark_jobs.page.pipeline_view import BusyError, NoRunError, PipelineView
+from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.selection import all_of
 from twophase.version import installed_version
 
 ASSETS: Final = Path(__file__).parent / "assets"
 
-_STATUS: Final[dict[type[ConnectorError], int]] = {BusyError: 429, NoRunError: 409, ConnectorError: 503}
+_STATUS: Final[dict[type[ConnectorError], int]] = {
+    BusyError: 429,
+    NoRunError: 409,
+    SpecError: 409,
+    ConnectorError: 503,
+}
 """Of the first class that an error is of."""
+
+ROUTERS: Final = (reading.router, steering.router, dead_letters.router, log.router)
+"""All paths below /api."""
 
 _PROBES: Final = APIRouter()
 """For whoever keeps the process alive, and whoever waits for it: without a token."""
@@ -50,7 +59,7 @@ def application(
     )
     api.state.pipelines = {each.key: each for each in pipelines}
     _answer_errors(api, answer)
-    for router in (reading.router, steering.router, _PROBES):
+    for router in (*ROUTERS, _PROBES):
         api.include_router(router)
     if metrics is not None:
         api.add_api_route("/metrics", _metrics(metrics), include_in_schema=False)

@@ -1,8 +1,8 @@
 """Who may ask the page for what, and what browsers are told about it: one layer around everything that it serves.
 
 A page on 127.0.0.1 can be reached by every user of the machine, and by every page that its user's browser shows. So
-everything that tells or changes something takes a token. The name that a request is for must be this machine's (or
-another site's name could be pointed here), and a request that says where it comes from must come from here.
+every path that shows or changes something takes a token. A request must name this machine as its host: another site's
+name could be pointed here. A request with an origin must have this page as its origin.
 
 The token goes in a header that the page's own script sets, and is no cookie: a browser sends a host's cookies to every
 port of it, so to a server that another user of the machine has started there.
@@ -17,6 +17,8 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -26,6 +28,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING: Final = frozenset({"GET", "HEAD"})
 _CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
 """What is read with a token only. The page itself tells nothing, nor do the probes."""
+_STEERS: Final = "eos.steers"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 """What browsers say of a request that another site's page makes, if only for a picture; same-site: another port."""
 
@@ -58,7 +61,7 @@ class Tokens:
     """What opens the page."""
 
     steering: str = field(repr=False)  # reads and steers
-    reading: str | None = field(default=None, repr=False)  # reads only: for Prometheus; None: there is none
+    reading: str | None = field(default=None, repr=False)  # reads no record, steers nothing: for Prometheus
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,9 @@ class Guard:
                 MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        refused = self._refusal(scope["method"], scope["path"], Headers(scope=scope))
+        headers = Headers(scope=scope)
+        refused = self._refusal(scope["method"], scope["path"], headers)
+        scope[_STEERS] = _equal(_bearer(headers), self.tokens.steering)
         await (refused or self.app)(scope, receive, with_headers)
 
     def _refusal(self, method: str, path: str, headers: Headers) -> Response | None:
@@ -103,6 +108,12 @@ class Guard:
         if not _is_small(headers):
             return _refuse(413, f"more than {MAX_BODY_BYTES} bytes, or without a content-length", "send less")
         return None
+
+
+def needs_steering(request: Request) -> None:
+    """Raise HTTPException unless the request has the token that steers. For answers that hold or quote records."""
+    if request.scope.get(_STEERS) is not True:
+        raise HTTPException(403, "this answer may hold records, and the token reads only: use the token that steers")
 
 
 def _bearer(headers: Headers) -> str:

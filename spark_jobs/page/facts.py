@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Final, Literal, TypeVar
 
 from connectors.spec import guarantees, promise
@@ -11,6 +12,7 @@ from eos.errors import ConnectorError
 from spark_jobs.observe.history.model import PHASES, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
 from spark_jobs.observe.history.store import SinkStats, shares, waiting
+from spark_jobs.observe.lag import read_lag
 from spark_jobs.observe.overview import NO_HISTORY
 from spark_jobs.observe.withheld import read_withheld
 from spark_jobs.page import schemas
@@ -23,8 +25,15 @@ from twophase.requests import Answer, Request
 
 _Found = TypeVar("_Found")
 
+ACTIONS: Final = ("checkpoint", "savepoint", "pause", "restart", "stop")
+"""Of a pipeline that is not paused, in the order of their buttons."""
+ACTIONS_PAUSED: Final = ("resume", "restart", "stop")
+"""Of a paused one, which refuses checkpoints and savepoints."""
+
 _WINDOW_S: Final = 60.0
 _INTERVALS: Final = 5
+_SHORT_S: Final = 10.0
+"""The shortest part of a bucket that has a rate."""
 _NEWEST: Final = 20  # of those one is committed, unless a sink is far behind
 
 
@@ -46,11 +55,13 @@ def overview(watched: PipelineView) -> schemas.Overview:
     if head is not None and totals is not None and totals.since is None:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
-    lag = read(history.lag)
+    lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources])
+    rules = read(history.rules) or ()
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
+    live, activity, steerable = watched.live, watched.activity(), can_steer(watched, presence, run)
     return schemas.Overview(
         key=watched.key,
         name=watched.name,
@@ -59,17 +70,28 @@ def overview(watched: PipelineView) -> schemas.Overview:
         state=state,
         detail=detail,
         is_running=presence is not None,
-        can_steer=can_steer(watched, presence, run),
+        is_here=live is not None,
+        can_steer=steerable,
+        actions=list(ACTIONS_PAUSED if state == "paused" else ACTIONS) if steerable else [],
         now=now,
         interval_s=watched.spec.checkpoint.interval_s,
         head=head_of(head) if head is not None else None,
         run=schemas.Run.model_validate(run) if run is not None else None,
         totals=schemas.Totals.model_validate(totals) if totals is not None else NOTHING,
         throughput=throughput(lately, window_s),
-        lag_records=total(each.records for each in lag) if lag else None,
-        lag=[schemas.SplitLag.model_validate(each) for each in lag or ()],
+        lag_records=lag.records(now),
+        lag_unknown=lag.unknown(now) if lag.sources else "",
+        lag_at=lag.at,
+        lag_age_s=lag.age_s(now),
+        lag_measured=lag.measured,
+        lag=[schemas.SplitLag.model_validate(each) for each in lag.splits],
         withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
+        in_progress=schemas.InProgress.model_validate(activity) if activity is not None else None,
+        state_size=schemas.StateSize.model_validate(live.state_size) if live and live.state_size else None,
+        spark_ui=live.spark_ui if live is not None and presence is not None else None,
+        run_page=presence.page if live is None and presence is not None else None,
+        expectations=[schemas.Expectation.model_validate(each) for each in rules],
         last=schemas.Checkpoint.model_validate(newest[0]) if newest else None,
         last_duration_s=next((each.duration_s for each in newest if each.duration_s is not None), None),
         problems=problems,
@@ -103,6 +125,18 @@ def head_of(head: HeadValue) -> schemas.Head:
     return schemas.Head.model_validate(head)
 
 
+def killed(watched: PipelineView, limit: int) -> list[schemas.KilledRun]:
+    """Return the newest runs that ended without a report. A run on another machine counts as alive while it may be."""
+    presence, newest = watched.presence(), newest_run(watched)
+    living = {presence.session} if presence is not None else set()
+    if newest is not None and can_steer(watched, presence, newest):
+        living.add(newest.run_id)
+    return [
+        schemas.KilledRun.model_validate({"last_at": each.last_at, **asdict(each.run)})
+        for each in watched.history.killed(living, limit)
+    ]
+
+
 def detail(found: KeptDetail) -> schemas.Detail:
     """One checkpoint, whole."""
     return schemas.Detail(
@@ -115,28 +149,40 @@ def detail(found: KeptDetail) -> schemas.Detail:
         acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
         aborted=[schemas.AbortedAttempt.model_validate(each) for each in found.aborted],
         lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
+        expectations=[schemas.Expectation.model_validate(each) for each in found.rules],
     )
 
 
 def series(
-    buckets: Sequence[Bucket], metrics: Sequence[schemas.Metric], since: float, width_s: float
+    buckets: Sequence[Bucket], metrics: Sequence[schemas.Metric], since: float, width_s: float, until: float
 ) -> schemas.Series:
-    """Charts over the same buckets. Where nothing was decided a rate is 0, and everything else is not known."""
+    """Return charts over the same buckets. Without a checkpoint a rate is 0, and everything else is unknown.
+
+    The last bucket may be cut off by `until`: its rates are per second of its part.
+    """
     return schemas.Series(
         since=since,
         width_s=width_s,
         buckets=len(buckets),
-        charts=[_chart(metric, buckets) for metric in metrics],
+        checkpoints=sum(each.checkpoints for each in buckets),
+        charts=[_chart(metric, buckets, until) for metric in metrics],
     )
 
 
-def _chart(metric: schemas.Metric, buckets: Sequence[Bucket]) -> schemas.Chart:
+def _rate(count: int, of: Bucket, until: float) -> float | None:
+    """Return `count` per second of the bucket; None if `until` leaves too little of the bucket for a rate."""
+    seconds = min(until - of.at, of.width_s)
+    return count / seconds if seconds >= min(of.width_s, _SHORT_S) else None
+
+
+def _chart(metric: schemas.Metric, buckets: Sequence[Bucket], until: float) -> schemas.Chart:
     def line(name: str, value: Callable[[Bucket], float | None]) -> schemas.Line:
         return schemas.Line(name=name, values=[value(each) for each in buckets])
 
     match metric:
         case "rate":
-            lines = [line("records", lambda b: b.records_per_s), line("rows", lambda b: b.rows_per_s)]
+            records, rows = (lambda b: _rate(b.records, b, until)), (lambda b: _rate(b.rows, b, until))
+            lines = [line("records", records), line("rows", rows)]
             return schemas.Chart(metric=metric, unit="1/s", lines=lines)
         case "lag":
             return schemas.Chart(metric=metric, unit="1", lines=[line("records", lambda b: b.lag)])

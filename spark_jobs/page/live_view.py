@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from spark_jobs.observe.activity import Activity, StateSize
+from spark_jobs.observe.recent_lines import RecentLines
 from spark_jobs.observe.report import Listener
 
 
@@ -14,9 +16,16 @@ class Live(Listener):
 
     text: str = "starting"
     is_steered: Callable[[], bool] = lambda: True  # whether the thread that hears requests lives
+    activity: Callable[[], Activity | None] = lambda: None
+    state_size: StateSize | None = None
+    spark_ui: str | None = None  # its URL
+    log: RecentLines = field(default_factory=RecentLines)
 
     def on_state(self, text: str) -> None:
         self.text = text
+
+    def on_state_size(self, size: StateSize) -> None:
+        self.state_size = size
 
 
 @dataclass(frozen=True, slots=True)

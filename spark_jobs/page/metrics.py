@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 from connectors.spec import Spec
 from spark_jobs.observe.finishing import Finished, Finishing
 from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
@@ -63,8 +64,12 @@ class Metrics:
         self.written = counter("written_bytes", "Bytes of completed checkpoints.", "sink")
         self.dead_letters = counter("dead_letters", "Records and rows that were put aside.")
         self.skipped = counter("skipped_records", "Bad records that were left out of checkpoints.", "source")
+        rule = ("step", "rule", "action")
+        self.checked = counter("expectation_rows", "Rows that a rule of a step has seen.", *rule)
+        self.broken = counter("expectation_failed_rows", "Rows that do not meet a rule of a step.", *rule)
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
+        self.paused = gauge("paused", "1 while the pipeline is paused: it runs, and takes no checkpoint.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
         self._levels = _LevelCollector(per_split)
         registry.register(self._levels)
@@ -92,7 +97,7 @@ class PipelineMetrics(Listener):
         self._waiting: dict[str, set[int]] = {entry.name: set() for entry in spec.outputs}
         self.away = frozenset[str]()
         self.pipeline = spec.mask(spec.pipeline)
-        self.lag: Mapping[str, Mapping[str, int]] = {}  # by source and split
+        self.lag = Lag()
         self.backlog: Levels = {}
         self.withheld_splits: tuple[WithheldSplit, ...] = ()
         self.polls: dict[str, Poll] = {}
@@ -108,13 +113,20 @@ class PipelineMetrics(Listener):
         for source in spec.sources:
             metrics.records.labels(self.pipeline, spec.mask(source.name))
             metrics.skipped.labels(self.pipeline, spec.mask(source.name))
+        for step in spec.expecting:
+            for rule in step.expect:
+                labels = self.pipeline, spec.mask(step.name), spec.mask(rule.name), rule.action
+                metrics.checked.labels(*labels)
+                metrics.broken.labels(*labels)
         for entry in spec.outputs:
             metrics.rows.labels(self.pipeline, spec.mask(entry.name))
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
         metrics.up.labels(self.pipeline).set(0)
+        metrics.paused.labels(self.pipeline).set(0)
 
     def on_state(self, text: str) -> None:
-        self._all.up.labels(self.pipeline).set(text == "running" or text.startswith("waiting"))
+        self._all.up.labels(self.pipeline).set(text in {"running", "paused"} or text.startswith("waiting"))
+        self._all.paused.labels(self.pipeline).set(text == "paused")
 
     def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.withheld_splits = tuple(splits)
@@ -160,15 +172,17 @@ class PipelineMetrics(Listener):
                     self._observe(self._finishing.committed(news.checkpoint_id, time.time()))
             self._measure_backlog()
 
+    def on_lag(self, lag: Lag) -> None:
+        self.lag = lag
+
     def on_checkpoint(self, report: CheckpointReport) -> None:
-        if report.splits is not None:
-            lag: dict[str, Counter[str]] = {}
-            for each in report.splits:
-                lag.setdefault(self._mask(each.source), Counter())[self._mask(each.split)] += each.records or 0
-            self.lag = lag
         if not report.replayed:
             for source, count in report.skipped.items():
                 self._all.skipped.labels(self.pipeline, self._mask(source)).inc(count)
+            for rule in report.rules:
+                labels = self.pipeline, self._mask(rule.step), self._mask(rule.rule), rule.action
+                self._all.checked.labels(*labels).inc(rule.rows)
+                self._all.broken.labels(*labels).inc(rule.failed)
         with self._lock:
             self._observe(self._finishing.measured(report))
 
@@ -221,6 +235,20 @@ class PipelineMetrics(Listener):
             seconds[labels] = max(seconds.get(labels, 0.0), now - each.since)
         return dict(records), seconds
 
+    def split_lags(self, now: float) -> Mapping[str, Mapping[str, int]]:
+        """Return the lag by source and split. A source whose lag is unknown is left out."""
+        found: dict[str, Counter[str]] = {}
+        for each in self.lag.sources:
+            if not each.unknown(now):
+                splits = found.setdefault(self._mask(each.source), Counter())
+                for split in each.splits:
+                    splits[self._mask(split.split)] += split.records or 0
+        return found
+
+    def measured_at(self) -> Mapping[str, float]:
+        """Return by source the time of the newest measurement of its lag that succeeded."""
+        return {self._mask(each.source): each.at for each in self.lag.sources if each.at is not None}
+
     @property
     def away_sinks(self) -> frozenset[str]:
         """The sinks that were away at the start and have not joined, as they are shown."""
@@ -242,7 +270,10 @@ class _LevelCollector(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """For each scrape."""
-        lag = GaugeMetricFamily("eos_lag_records", "Offsets not read yet.", labels=("pipeline", "source"))
+        words = "Offsets between the pipeline and the end of the source. Absent while it is unknown."
+        lag = GaugeMetricFamily("eos_lag_records", words, labels=("pipeline", "source"))
+        words = "When the lag was measured last, with success."
+        measured = GaugeMetricFamily("eos_lag_measured_timestamp_seconds", words, labels=("pipeline", "source"))
         words = "The lag of the split that is furthest behind."
         furthest = GaugeMetricFamily("eos_lag_records_max", words, labels=("pipeline", "source"))
         of_split = GaugeMetricFamily("eos_split_lag_records", "By split.", labels=("pipeline", "source", "split"))
@@ -268,9 +299,11 @@ class _LevelCollector(Collector):
             for labels, value in records.items():
                 withheld.add_metric((pipeline, *labels), value)
                 age.add_metric((pipeline, *labels), seconds[labels])
-            for source, splits in found.lag.items():
+            for source, at in found.measured_at().items():
+                measured.add_metric((pipeline, source), at)
+            for source, splits in found.split_lags(now).items():
                 lag.add_metric((pipeline, source), sum(splits.values()))
-                furthest.add_metric((pipeline, source), max(splits.values()))
+                furthest.add_metric((pipeline, source), max(splits.values(), default=0))
                 for split, value in splits.items() if self.per_split else ():
                     of_split.add_metric((pipeline, source, split), value)
             for labels, value in found.backlog.items():
@@ -284,6 +317,7 @@ class _LevelCollector(Collector):
             for sink in found.sinks:
                 away.add_metric((pipeline, sink), float(sink in found.away_sinks))
         yield lag
+        yield measured
         yield furthest
         yield of_split
         yield backlog

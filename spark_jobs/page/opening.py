@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.spec import Spec
+from spark_jobs.observe.recent_lines import RecentLines, collected
 from spark_jobs.page.api import RenderMetrics, application
 from spark_jobs.page.auth import Tokens
 from spark_jobs.page.live_view import Beside, Live
@@ -98,5 +99,9 @@ def served_beside(
         metrics.listener(spec, run_id=run_id, version=installed_version())
         for spec, run_id in zip(specs, run_ids, strict=True)
     ]
-    with opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed) as page, show(page):
+    logs: dict[str, list[RecentLines]] = {}
+    for spec, live in zip(specs, lives, strict=True):
+        logs.setdefault(spec.mask(spec.pipeline), []).append(live.log)
+    served = opened(specs, options, ask_sinks, lives=lives, metrics=metrics.exposed)
+    with collected(logs), served as page, show(page):
         yield tuple(Beside(live, (live, figure), page.url) for live, figure in zip(lives, figures, strict=True))

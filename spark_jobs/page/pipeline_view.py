@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from connectors.spec import Spec
-from eos.errors import ConnectorError
+from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.run_lock import RunLock, running
+from spark_jobs.page.errors import BusyError
+from spark_jobs.page.letter_box import LetterBox
 from spark_jobs.page.live_view import Live
 from twophase.head_value import HeadValue
 from twophase.in_doubt import InDoubtTransaction
@@ -25,15 +27,8 @@ AskSinks = Callable[[Spec], Sequence[InDoubtTransaction]]
 """What sinks hold prepared. Connects to every sink."""
 
 _ASKED_EVERY_S: Final = 10.0
+_SEEN_EVERY_S: Final = 1.0
 _NO_PATH: Final = re.compile(r"[^A-Za-z0-9._~-]+")
-
-
-class BusyError(ConnectorError):
-    """Somebody else's question to the sinks is under way."""
-
-
-class NoRunError(ConnectorError):
-    """Nobody would hear a request."""
 
 
 @dataclass(slots=True)
@@ -44,8 +39,11 @@ class PipelineView:
     key: str  # in paths
     ask_sinks: AskSinks
     live: Live | None = None
+    letters: LetterBox = field(default_factory=LetterBox)
     _asked: tuple[float, Sequence[InDoubtTransaction]] | None = None
     _asking: threading.Lock = field(default_factory=threading.Lock)
+    _seen: tuple[float, Activity | None] = (float("-inf"), None)
+    _watching: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def history(self) -> History:
@@ -64,6 +62,21 @@ class PipelineView:
     def presence(self) -> RunLock | None:
         """Who runs it on this machine."""
         return running(self.spec)
+
+    def activity(self) -> Activity | None:
+        """Return the activity of the run in the last second; None if another process runs the pipeline.
+
+        One request counts tasks in the driver's JVM, once a second. Others take its last answer and never wait.
+        """
+        seen_s, found = self._seen
+        if self.live is None or time.monotonic() - seen_s < _SEEN_EVERY_S or not self._watching.acquire(blocking=False):
+            return found
+        try:
+            found = self.live.activity()
+            self._seen = time.monotonic(), found
+            return found
+        finally:
+            self._watching.release()
 
     def prepared(self) -> tuple[float, Sequence[InDoubtTransaction]]:
         """What sinks hold prepared, and when they said so: an answer holds for 10 s, and one asks at a time.

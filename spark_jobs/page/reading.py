@@ -9,10 +9,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, HTTPException, Path, Query, Request
 from pydantic import BaseModel
 from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import LiteralScalarString
 
 from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
 from spark_jobs.page import facts, schemas, state
+from spark_jobs.page import graph as graphs
 from spark_jobs.page.masked import Mask
 from spark_jobs.page.selection import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 
@@ -80,14 +82,19 @@ def series(
     until: Annotated[float | None, Query(ge=0, le=2**40, description="without it now")] = None,
     buckets: Annotated[int, Query(ge=1, le=_MOST_BUCKETS, description="at most so many, of a round width")] = 90,
 ) -> schemas.Series:
-    """For charts. A bucket that has not ended yet is left out."""
+    """Return charts over time. The last bucket may be under way: its rates are per second that has passed."""
     until = time.time() if until is None else until
     since = until - 900.0 if since is None else max(since, until - _LONGEST_S)
     span_s = max(until - since, 1.0)
     width_s = next((each for each in _WIDTHS_S if each * buckets >= span_s), _WIDTHS_S[-1])
-    first, last = since // width_s * width_s, until // width_s * width_s
-    found = chosen.history.series(first, max(last, first), width_s)
-    return facts.series(found[-buckets:], metric, first if len(found) <= buckets else last - buckets * width_s, width_s)
+    found = chosen.history.series(since // width_s * width_s, until, width_s)[-buckets:]
+    return facts.series(found, metric, found[0].at if found else since, width_s, until)
+
+
+@router.get(f"{OF_ONE}/graph")
+def graph(chosen: Chosen) -> schemas.Graph:
+    """Return sources, steps and sinks, with the rows of the newest checkpoint between them."""
+    return graphs.graph(chosen)
 
 
 @router.get(f"{OF_ONE}/sinks")
@@ -105,11 +112,13 @@ def transactions(chosen: Chosen) -> schemas.Transactions:
 
 @router.get(f"{OF_ONE}/failures")
 def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schemas.Events:
-    """Failures, restarts, aborted tries, and what else went wrong, newest first."""
+    """Failures, restarts, aborted attempts, killed runs and other incidents, newest first."""
     found = chosen.history.events(limit + 1, before, _KINDS)
     shown = [schemas.Event.model_validate(each) for each in found[:limit]]
     aborted = [schemas.AbortedAttempt.model_validate(each) for each in chosen.history.aborted(limit)]
-    return schemas.Events(events=shown, before=shown[-1].seq if len(found) > limit else None, aborted=aborted)
+    killed = facts.killed(chosen, limit)
+    before = shown[-1].seq if len(found) > limit else None
+    return schemas.Events(events=shown, before=before, aborted=aborted, killed=killed)
 
 
 @router.get(f"{OF_ONE}/spec")
@@ -154,7 +163,8 @@ def _plain(value: Any, mask: Mask) -> Any:
         case int() | float():
             return value if mask(str(value)) == str(value) else MASK
         case _:
-            return mask(str(value))
+            text = mask(str(value))
+            return LiteralScalarString(text) if "\n" in text else text
 
 
 def _field(name: str, value: Any, mask: Mask) -> Any:

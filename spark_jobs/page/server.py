@@ -28,6 +28,8 @@ AT_A_TIME: Final = 16
 class PageError(ConnectorError):
     """The page cannot be served."""
 
+    code = "EOS-PAGE"
+
 
 @dataclass(frozen=True, slots=True)
 class Address:

@@ -10,7 +10,12 @@ from spark_jobs.observe.run_lock import RunLock
 from spark_jobs.page import schemas
 from spark_jobs.page.pipeline_view import PipelineView
 
-_OF_RUN: Final[dict[str, schemas.State]] = {"starting": "starting", "restarting": "restarting", "stopping": "stopping"}
+_OF_RUN: Final[dict[str, schemas.State]] = {
+    "starting": "starting",
+    "paused": "paused",
+    "restarting": "restarting",
+    "stopping": "stopping",
+}
 """By the first word that a run says of itself; with any other one it runs."""
 _ENDED: Final[dict[str, schemas.State]] = {"stopped": "stopped", "caught up": "caught up", "failed": "failed"}
 """What it says at its end, which others that share its process may outlive."""
@@ -55,8 +60,8 @@ def name_of(watched: PipelineView) -> schemas.PipelineName:
 
 
 def is_ready(watched: PipelineView) -> bool:
-    """Whether its query runs."""
-    return state_of(watched, watched.presence())[0] == "running"
+    """Whether its query runs, or is paused."""
+    return state_of(watched, watched.presence())[0] in {"running", "paused"}
 
 
 def is_steerable(watched: PipelineView) -> bool:

@@ -13,7 +13,8 @@ from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
 from spark_jobs.page import facts, schemas, state
-from spark_jobs.page.pipeline_view import NoRunError, PipelineView
+from spark_jobs.page.errors import NoRunError
+from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 from twophase import requests
 
@@ -43,6 +44,24 @@ def stop(
 ) -> schemas.RequestState:
     """Ask it to stop, as `eos stop` does."""
     return _ask(chosen, request, response, "stop", {"now": "true"} if wish is not None and wish.now else {})
+
+
+@router.post(f"{OF_ONE}/restart", status_code=202, responses=_NOBODY)
+def restart(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Request that the query ends after its checkpoint, and the same process starts a new one."""
+    return _ask(chosen, request, response, "restart", {})
+
+
+@router.post(f"{OF_ONE}/pause", status_code=202, responses=_NOBODY)
+def pause(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Pause it, as `eos pause` does: it finishes its checkpoint and takes no other one, also after a restart."""
+    return _ask(chosen, request, response, "pause", {})
+
+
+@router.post(f"{OF_ONE}/resume", status_code=202, responses=_NOBODY)
+def resume(chosen: Chosen, request: Request, response: Response) -> schemas.RequestState:
+    """Let a paused pipeline take checkpoints."""
+    return _ask(chosen, request, response, "resume", {})
 
 
 @router.get(f"{OF_ONE}/requests/{{request_id}}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from pyspark.errors import AnalysisException
@@ -26,6 +26,8 @@ _STATEFUL: Final = frozenset(
     }
 )
 
+
+_WITH_TIME_MODE: Final = frozenset({"TransformWithState", "TransformWithStateInPySpark", "TransformWithStateInPandas"})
 
 _GROUPED: Final = frozenset(
     {
@@ -60,6 +62,19 @@ def new_state(before: DataFrame, after: DataFrame, output_mode: str) -> str:
         return f"it groups rows ({', '.join(sorted(grouped))})"
     # What is no streaming step at all, such as a sort or a window, would be done to each batch by itself.
     return "" if _refusal(before, output_mode) else _refusal(after, output_mode)
+
+
+def adds_expiring_state(before: Iterable[DataFrame], after: DataFrame) -> bool:
+    """Return whether a step from `before` to `after` has state whose variables may have a TTL.
+
+    Spark accepts a TTL only in a `transformWithState` with the time mode "ProcessingTime".
+    """
+    return _expiring(after) > sum(map(_expiring, before))
+
+
+def _expiring(frame: DataFrame) -> int:
+    nodes = (node for node in _nodes(_analyzed(frame)) if node.getClass().getSimpleName() in _WITH_TIME_MODE)
+    return sum("ProcessingTime" in str(node.timeMode().toString()) for node in nodes)
 
 
 def unrepeatable(before: DataFrame, after: DataFrame) -> str:

@@ -52,11 +52,16 @@ def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
 
     Called when the job has ended: its tasks' counts are in then.
     """
-    row = _execution(frame).lastExecution().observedMetrics().get(name)
+    row = observed_metrics(frame).get(name)
     if not row.isDefined():
         return None
     counts = row.get()
     return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
+
+
+def observed_metrics(frame: DataFrame) -> Any:
+    """Return what all observations of the query's part of this batch have counted so far, as Spark's map by name."""
+    return _execution(frame).lastExecution().observedMetrics()
 
 
 class EndsHeld:

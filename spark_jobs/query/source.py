@@ -98,7 +98,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._witnessed(before, SourceOffset(self._name, ends, began), starts).to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 Spark's name
-        """For the lag: what there was when the batch was planned."""
+        """Return the ends that the newest plan has seen, for Spark's own progress events."""
         return self._offset(self._latest) if self._latest is not None else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

@@ -19,13 +19,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import PythonStep, Spec, SqlStep, TransformStep
 from eos.errors import ConnectorError, SpecError
+from spark_jobs.query.expectations import failing, passing, with_rules
 from spark_jobs.query.one_query import NoQueryError, check_query
+from spark_jobs.query.plan import adds_expiring_state
 
 
 def apply_steps(
-    spark: SparkSession, spec: Spec, steps: Iterable[TransformStep], frames: Mapping[str, DataFrame]
+    spark: SparkSession,
+    spec: Spec,
+    steps: Iterable[TransformStep],
+    frames: Mapping[str, DataFrame],
+    rejected: dict[str, DataFrame] | None = None,
 ) -> dict[str, DataFrame]:
     """`frames`, and those that the steps make of them; each becomes a view of its name in this session.
+
+    `rejected`: gets the rows of each step that its rules reject; None: these rows stay in the step's frame.
 
     Raises SpecError for a step that Spark does not accept, that is more than a query, or that is not there.
     """
@@ -35,6 +43,10 @@ def apply_steps(
     for step in steps:
         try:
             frame = _step(spark, spec, step, known)
+            if step.expect:
+                frame = with_rules(spark, step, frame, f"transforms[{spec.transforms.index(step)}] ({step.name})")
+            if step.rejects_rows and rejected is not None:
+                rejected[step.name], frame = failing(step, frame), passing(step, frame)
             if step.watermark is not None:
                 frame = frame.withWatermark(step.watermark.column, f"{step.watermark.delay_s} seconds")
         except (AnalysisException, ParseException) as error:
@@ -52,7 +64,16 @@ def _step(spark: SparkSession, spec: Spec, step: TransformStep, frames: Mapping[
     if isinstance(step, SqlStep):
         check_query(spark, step.sql)
         return spark.sql(step.sql)
-    return call_step(step, spec.folder, {name: spark.table(name) for name in step.from_})
+    given = {name: spark.table(name) for name in step.from_}
+    frame = call_step(step, spec.folder, given)
+    if step.state_ttl_s is not None and not adds_expiring_state(given.values(), frame):
+        message = f"step {step.name}: state_ttl has no effect: no state of the step can expire"
+        remedy = (
+            "pass state_ttl_ms to getValueState, getListState or getMapState of a transformWithState with timeMode "
+            '"ProcessingTime": Spark has no TTL for other state'
+        )
+        raise SpecError(message, remedy=remedy)
+    return frame
 
 
 def _first_line(error: Exception) -> str:
@@ -70,7 +91,7 @@ def call_step(step: PythonStep, folder: Path, frames: Mapping[str, DataFrame]) -
     module_name, _, function_name = step.python.partition(":")
     try:
         function = getattr(importlib.import_module(module_name), function_name)
-        result = function(*[frames[name] for name in step.from_], **step.options)
+        result = function(*[frames[name] for name in step.from_], **step.arguments)
     except (ConnectorError, PySparkException, Py4JError):
         raise
     except (Exception, SystemExit) as error:  # a user's code may raise anything

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from connectors.api.contracts import Source
 from eos.errors import SourceError
 from spark_jobs.observe.report import CheckpointReport, Listener
-from spark_jobs.run.starting_points import known_of
 from twophase.head_value import HeadValue
 from twophase.positions import Position, Positions, is_before, least
 from twophase.requests import Answer, Request
@@ -109,7 +108,7 @@ class CheckpointRequests(Listener):
 
 def _ends(source: Source, head: HeadValue) -> Positions:
     """Return the positions up to which the source can be read now."""
-    known = known_of(head, source.name)
+    known = head.known(source.name)
     horizon = source.horizon(known)
     firsts = {**horizon.discovered.positions, **known.positions}
     return {split: end for split, end in horizon.ends.items() if is_before(firsts.get(split, least(end)), end)}

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from connectors.api.contracts import Source
 from eos.errors import IdentityError
 from spark_jobs.batch.dead_letters import Ranges
-from spark_jobs.observe.history.model import Acknowledgement, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
-from twophase.head_value import HeadValue
 from twophase.messages import BatchStart
 from twophase.verify import WITHOUT_SPARK
 
@@ -43,15 +43,12 @@ class NumberedBatch(Batch, Protocol):
     def skipped(self) -> Mapping[str, int]:
         """How many records each source has left out of it, once its tasks have run."""
 
+    @property
+    def rules(self) -> tuple[RuleCount, ...]:
+        """The counts of the steps' rules, once its tasks have run."""
+
     ranges: Ranges
     """What the batch reads of each source of ours. Set before `run_writers`; empty where the sources are Spark's."""
-
-
-class LagReader(Protocol):
-    """What is known of the records that the checkpoints have not reached."""
-
-    def lag(self, head: HeadValue) -> tuple[SplitLag, ...] | None:
-        """Return the lag of each split against `head`; None where it is unknown. Called once per checkpoint."""
 
 
 @dataclass(slots=True)
@@ -62,7 +59,7 @@ class Checkpoints:
     log: LocalSparkLog
     listener: Listener
     sources: Sequence[Source] = ()  # ours, in the spec's order; empty: Spark's own, whose offsets we cannot read
-    progress: LagReader | None = None
+    newest_lag: Callable[[], Lag] = Lag  # returns at once; called once per checkpoint
     permitted: bool = False  # see Begin
 
     def complete(self, batch: NumberedBatch) -> CheckpointReport:
@@ -85,7 +82,7 @@ class Checkpoints:
         record = self.driver.checkpoint(
             BatchStart(number, ends, offsets_log, time.time(), began, self.permitted), batch
         )
-        now, head = time.time(), self.driver.owned
+        now, head, lag = time.time(), self.driver.owned, self.newest_lag()
         report = CheckpointReport(
             record=record,
             waiting=head.waiting,
@@ -93,10 +90,12 @@ class Checkpoints:
             replayed=replayed,
             duration_s=time.monotonic() - before_s,
             durations_s=dict(self.driver.durations_s),
-            splits=self.progress.lag(head) if self.progress is not None else None,
+            splits=None if lag.unknown(now) else lag.splits,
             at=now,
+            lag_age_s=lag.age_s(now),
             acknowledgements=batch.acknowledgements,
             skipped=batch.skipped,
+            rules=() if replayed else batch.rules,
         )
         self.listener.on_checkpoint(report)
         return report

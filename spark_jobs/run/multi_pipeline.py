@@ -24,6 +24,8 @@ FAIR: Final = {"spark.scheduler.mode": "FAIR"}
 class PipelinesFailedError(ConnectorError):
     """Some of several pipelines have failed for good; the others have gone on to their own ends."""
 
+    code = "EOS-PIPELINES-FAILED"
+
 
 def check_together(specs: Sequence[Spec]) -> None:
     """Raise SpecError where these cannot run in one driver. Called before anything is started."""
@@ -92,6 +94,8 @@ def _told(failed: Mapping[str, BaseException], ended: Sequence[str]) -> str:
         lines.append(f"  {name}: {_message(error)}")
         if isinstance(error, ConnectorError) and error.remedy:
             lines.append(f"    remedy: {error.remedy}")
+        if isinstance(error, ConnectorError):
+            lines.append(f"    {error.code}: {error.link}")
     if ended:
         lines.append(f"  ended well: {', '.join(ended)}")
     return "\n".join(lines)

@@ -35,6 +35,7 @@ class Pipeline:
     output_mode: str
     letters: DeadLetters | None
     chain: Chain | None  # where nothing stands between source and sinks
+    columns: Mapping[str, Mapping[str, str]]  # by sink: types of the columns that it gets, by name
 
 
 Began = Mapping[str, StartingPoint]
@@ -63,6 +64,8 @@ def build(
     _check_read_once(frames[spec.trunk], sources)
     _check_stateless(spec, frames)
     again = not is_stateful(frames[spec.trunk])  # a batch may be tried: state would grow
+    if not again:
+        _check_rejects_nothing(spec)
     letters = dead_letter is not None and again
     branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
     flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
@@ -81,7 +84,20 @@ def build(
             check_hashable(branch.of(frames[branch.rows]))
         _check_order(spec)
     letters_of = _letters(spec, narrow, dead_letter)  # what is bad depends on the columns that are read
-    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources))
+    columns = {
+        sink.name: _types(frames[branch.rows], sink.columns) for branch in flow.branches for sink in branch.sinks
+    }
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns)
+
+
+def types_of(source: Source) -> dict[str, str]:
+    """The types of a source's columns as Spark writes them, by name."""
+    return {each.name: each.dataType.simpleString() for each in from_arrow_schema(source.schema)}
+
+
+def _types(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
+    types = {each.name: each.dataType.simpleString() for each in frame.schema}
+    return {name: types[name] for name in names if name in types}
 
 
 def _letters(spec: Spec, sources: Sequence[Source], sink: Unopened | None) -> DeadLetters | None:
@@ -105,8 +121,8 @@ def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
     """Its rows, with no more columns than are needed where nothing stands between it and the sinks."""
     assert flow.spec.trunk is not None
     rows = frames[flow.spec.trunk]
-    if flow.spec.branches:
-        return rows
+    if flow.spec.branches or any(step.rejects_rows for step in flow.spec.transforms if step.name == flow.spec.trunk):
+        return rows  # a dead letter has all columns of its row
     return rows.select(
         *map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.placed_columns))
     )
@@ -134,6 +150,14 @@ def _check_stateless(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
             message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {reason}; it stands behind "
             message += f"{spec.trunk}, where the flow to the sinks divides"
             raise SpecError(message, remedy=f"do this in a step up to {spec.trunk}, or write in two pipelines")
+
+
+def _check_rejects_nothing(spec: Spec) -> None:
+    """A second job computes the rows of dead letters: with state, a batch cannot run a second time."""
+    for index, step in enumerate(spec.transforms):
+        if step.rejects_rows:
+            message = f"transforms[{index}] ({step.name}): a rule has action dead-letter, and the pipeline keeps state"
+            raise SpecError(message, remedy="use action skip or fail; or apply the rule in a pipeline without state")
 
 
 def output_mode(spec: Spec) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.observe.history.model import SplitLag
+from spark_jobs.observe.activity import StateSize
 from spark_jobs.observe.report import Listener
-from spark_jobs.query.source_offset import SourceOffset
-from twophase.head_value import HeadValue
-from twophase.positions import least
 
 _PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
 _IDLE_S: Final = 1.0
@@ -28,7 +25,7 @@ class Progress:
 
     batch_id: int
     took_ms: Mapping[str, int]  # by Spark's names for its steps
-    ends: tuple[SourceOffset, ...]  # where our sources ended when the batch was planned
+    raw: Any = None  # Spark's own object
 
     @property
     def plan_s(self) -> float | None:
@@ -37,16 +34,21 @@ class Progress:
             return None
         return sum(self.took_ms.get(name, 0) for name in _PLAN) / 1000
 
-    def lag(self, head: HeadValue, at: float) -> tuple[SplitLag, ...] | None:
-        """What was there when the batch was planned, against what is completed now; None where no source says it."""
-        if not self.ends:
-            return None
-        return tuple(
-            SplitLag(at, each.source, split, end, least(end) if position is None else position)
-            for each in self.ends
-            for split, end in each.ends.items()
-            for position in (head.position(each.source, split),)
-        )
+
+def state_size(found: Any, at: float) -> StateSize:
+    """Convert the part of Spark's progress that is about state and watermark. A few calls into the JVM for each step.
+
+    `memory_bytes` is what Spark calls memory used: of RocksDB, with its caches.
+    """
+    operators = list(found.stateOperators())
+    watermark = found.eventTime().get("watermark")
+    return StateSize(
+        at,
+        datetime.fromisoformat(str(watermark).replace("Z", "+00:00")).timestamp() if watermark else None,
+        len(operators),
+        sum(int(each.numRowsTotal()) for each in operators),
+        sum(int(each.memoryUsedBytes()) for each in operators),
+    )
 
 
 def newest(query: StreamingQuery) -> Progress | None:
@@ -58,9 +60,8 @@ def newest(query: StreamingQuery) -> Progress | None:
     found: Any = query._jsq.lastProgress()
     if found is None:
         return None
-    ends = [_offset(source.latestOffset()) for source in found.sources()]
     took_ms = {name: int(took) for name, took in _TOOK.findall(found.durationMs().toString())}
-    return Progress(int(found.batchId()), took_ms, tuple(each for each in ends if each is not None))
+    return Progress(int(found.batchId()), took_ms, found)
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class QueryProgress:
 
     listener: Listener
     query: StreamingQuery | None = None  # None until Spark has started it
+    has_state: bool = False  # or a watermark; set before the start
     _unplanned: int | None = field(default=None, init=False)  # the newest checkpoint, until its plan is reported
     _decided_at_s: float = field(default=0.0, init=False)
 
@@ -79,25 +81,16 @@ class QueryProgress:
         """Note that a checkpoint is decided, whose plan Spark will describe."""
         self._unplanned, self._decided_at_s = checkpoint_id, time.monotonic()
 
-    def lag(self, head: HeadValue) -> tuple[SplitLag, ...] | None:
-        """Return what the newest plan saw and `head` has not completed. Reads Spark's progress, once per batch."""
-        found = self.report_plan()
-        return found.lag(head, time.time()) if found is not None else None
-
     def report_idle(self) -> None:
         """Report the newest plan where no further batch asks for it within a second."""
         if self._unplanned is not None and time.monotonic() - self._decided_at_s > _IDLE_S:
             self.report_plan()
 
-    def report_plan(self) -> Progress | None:
-        """Read Spark's progress, and report the plan of the newest checkpoint if it is there."""
+    def report_plan(self) -> None:
+        """Read Spark's progress, and report the plan of the newest checkpoint if it is there. Called once per batch."""
         found = newest(self.query) if self.query is not None else None
         if found is not None and found.batch_id == self._unplanned and found.plan_s is not None:
             self._unplanned = None
             self.listener.on_planned(found.batch_id, found.plan_s)
-        return found
-
-
-def _offset(text: str | None) -> SourceOffset | None:
-    value = json.loads(text) if text else None
-    return SourceOffset.from_json(value) if isinstance(value, dict) else None
+            if self.has_state:
+                self.listener.on_state_size(state_size(found.raw, time.time()))

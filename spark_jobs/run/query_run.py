@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
@@ -18,14 +18,16 @@ from connectors.spec import Spec
 from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.skipping import Skipping
+from spark_jobs.observe.activity import Activity, checkpoint_activity, idle_activity
 from spark_jobs.observe.report import Listener
-from spark_jobs.observe.withheld import Withheld
+from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.query.pacing.pacing import Pacing
 from spark_jobs.query.running_query import EndsHeld
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.control import StopControl, StopRequestedError
+from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.pipeline import Pipeline
 from spark_jobs.run.progress import QueryProgress
 from spark_jobs.savepoints import plan as plans
@@ -40,8 +42,19 @@ _POLL_S = 0.2
 _WITHHELD_S = 1.0
 _DONE_S = 10.0  # for Spark to write a small file after a batch
 _DONE_POLL_S = 0.01
+_EMPTY_AT_END = 2
+"""Checkpoints that read nothing, one after another, with which a query has caught up.
+
+The first one takes a new watermark into account. Spark plans more of them for ever where `transformWithState` has the
+time mode "ProcessingTime" (SPARK-50180).
+"""
 _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """Errors of a call into the JVM, also after the JVM has ended."""
+
+
+def has_watermark(spec: Spec) -> bool:
+    """Return whether a step of the spec has a watermark."""
+    return any(step.watermark is not None for step in spec.transforms)
 
 
 @dataclass(slots=True)
@@ -59,6 +72,7 @@ class QueryRun:
     checkpoint_requests: CheckpointRequests
     plan: Plan
     withheld: Withheld
+    lag: LagMonitor
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     failure: BaseException | None = None  # the error that ended the query; Spark only passes on its text
     query: StreamingQuery | None = None
@@ -66,20 +80,35 @@ class QueryRun:
     _checkpoints: Checkpoints = field(init=False)
     _skipping: Skipping | None = field(default=None, init=False)
     _looked_at_s: float = 0.0
+    _polls: list[Poll] = field(default_factory=list)  # newest polls of the planners
+    _batch: SparkBatch | None = None  # in progress; read by other threads, as the next one
+    _times: tuple[float, float] = field(default_factory=lambda: (0.0, time.time()))  # its begin; end of the one before
     _is_kept: bool = False  # `plan`, beside the checkpoint
+    _ends_caught_up: bool = False
+    _empty: int = 0  # newest checkpoints that read nothing, one after another
     _ends: EndsHeld = field(default_factory=EndsHeld)
     _progress: QueryProgress = field(init=False)
 
     def __post_init__(self) -> None:
         """Create the objects that all batches share."""
         self._progress = QueryProgress(self.listener)
-        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self._progress)
+        self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self.lag.newest)
         if any(source.skips_bad_records for source in self.sources):
             settings = self.spec.checkpoint
             self._skipping = Skipping.of(self.sources, settings.skippable, settings.max_skipped)
 
+    def activity(self) -> Activity:
+        """Return the checkpoint in progress, or what the next one waits for. May be called from any thread."""
+        batch, (began_at, ended_at) = self._batch, self._times
+        if batch is not None:
+            found = checkpoint_activity(batch.checkpoint_id, began_at, self.driver.doing)
+            return replace(found, tasks=batch.task_counts) if found.phase == "tasks" else found
+        due_in_s = self.pacing.schedule.due_s - time.monotonic()
+        return idle_activity(ended_at, time.time(), due_in_s, [each.reason for each in self.withheld.splits])
+
     def run(self, *, until_caught_up: bool) -> None:
         """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
+        self._ends_caught_up, self.control.caught_up = until_caught_up, False
         self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
         try:
             self._wait(self.query)
@@ -87,10 +116,12 @@ class QueryRun:
             self.failure = self.failure or translate(error, "the query")
         finally:
             self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
-        if self.failure is None or self.control.is_stopping():  # a stop ends the query by an error as well
+        # A stop ends the query by an error as well. The start after a restart commits what waits.
+        has_failed = self.failure is not None and not isinstance(self.failure, StopRequestedError)
+        if self.control.is_stopping() or not (has_failed or self.control.restart_requested):
             self.driver.drain()
             self.checkpoint_requests.look()
-        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
+        if self.failure is not None and has_failed:
             raise self.failure
 
     def _wait(self, query: StreamingQuery) -> None:
@@ -100,8 +131,8 @@ class QueryRun:
                 self._progress.report_idle()
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
-                if self.control.is_stopping():
-                    self.listener.on_state("stopping")
+                if self.control.ends_query():
+                    self._report_end()
                     self.control.wait_until_idle()
                     self._await_done(query)
                     break
@@ -110,6 +141,12 @@ class QueryRun:
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
+
+    def _report_end(self) -> None:
+        if self.control.is_stopping():
+            self.listener.on_state("stopping")
+        elif self.control.restart_requested:
+            self.listener.on_state("restarting on request")
 
     def _await_done(self, query: StreamingQuery) -> None:
         """Block until Spark has written `commits/N` of the newest checkpoint, which `query.stop` would interrupt.
@@ -123,17 +160,24 @@ class QueryRun:
             time.sleep(_DONE_POLL_S)
 
     def _look_at_polls(self, every_s: float) -> None:
-        """Read what the planners have seen: also while no checkpoint is completed, since nothing can be read."""
+        """Read the planners' polls, also while no checkpoint is completed because no record can be read.
+
+        The lag monitor sees withheld records too, also during a long checkpoint, in which nothing is planned.
+        """
         if time.monotonic() - self._looked_at_s < every_s:
             return
         self._looked_at_s = time.monotonic()
-        polls = self.pacing.polls()
-        if self.withheld.observe(polls):
+        polls = list(self.pacing.polls())
+        if polls != self._polls:
+            self._polls = polls
             self.listener.on_polls(polls)
+        newest = {each.source: each for each in sorted([*polls, *self.lag.polls()], key=lambda each: each.at)}
+        if self.withheld.observe(newest.values()):
             self.listener.on_withheld(self.withheld.splits)
         self.withheld.warn_if_overdue(time.time())
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:
+        self._progress.has_state = self.pipeline.stateful or has_watermark(self.spec)
         folder = self.log.folder(self.driver.owned.incarnation)
         run = copy_context().run  # the lines that Spark's thread logs are of this pipeline, too
         writer = (
@@ -164,13 +208,17 @@ class QueryRun:
             period=self.period,
             skipping=self._skipping,
         )
+        self._times = time.time(), 0.0
+        self._batch, self.driver.doing = batch, None
         try:
             with self.control.checkpoint(batch), self.pacing.checkpoint():
                 report = self._checkpoints.complete(batch)
+                self._progress.report_plan()
                 self._keep_plan()
                 if checkpoint_id % left_sockets.FORGOTTEN_EVERY == 0:
                     left_sockets.forget(frame.sparkSession)
                 if not report.replayed:
+                    self._end_if_caught_up(batch)
                     # Where a source does not count, rows that were written take the place of its records.
                     records = report.records if report.records is not None else report.record.rows
                     self.pacing.took(records, report.duration_s)
@@ -179,8 +227,18 @@ class QueryRun:
             self.failure = translate(error, f"checkpoint {checkpoint_id}") if foreign else error
             self.hit = checkpoint_id
             raise
+        finally:
+            self._times = 0.0, time.time()
+            self._batch = None
         if not report.replayed:
             self._progress.decided(checkpoint_id)
+
+    def _end_if_caught_up(self, batch: SparkBatch) -> None:
+        """Spark's thread. End a query that reads nothing more and that Spark would not end."""
+        self._empty = 0 if any(batch.ranges.values()) else self._empty + 1
+        if self._ends_caught_up and self._empty >= _EMPTY_AT_END:
+            self.pacing.pause(paused=True)
+            self.control.caught_up = True
 
     def _keep_plan(self) -> None:
         """With the first batch: before it, the state that there is was made by another query, if not by none."""

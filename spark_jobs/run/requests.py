@@ -1,4 +1,4 @@
-"""Requests to a run: stop, checkpoint, savepoint. Each is answered, also if the run fails."""
+"""Requests to a run: stop, restart, pause, resume, checkpoint, savepoint. Each is answered, also if the run fails."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from spark_jobs.observe.history.model import answered
 from spark_jobs.observe.report import Listener
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl
+from spark_jobs.run.pausing import Pausing
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.savepoints.take import Savepoints
 from twophase.requests import Answer, Channel, Request
 
@@ -44,7 +46,16 @@ class RunRequests:
         self._savepoints = Savepoints(spec, self._reply)
         self._stops: list[Request] = []  # answered when the run has ended
         self.checkpoint_requests = CheckpointRequests(sources, self._reply)
-        handlers = {"stop": self._stop, "checkpoint": self.checkpoint_requests.ask, "savepoint": self._savepoints.begin}
+        self.restarts = RestartRequests(control, self._reply)
+        self.pausing = Pausing(control, channel, listener, self._reply)
+        handlers = {
+            "stop": self._stop,
+            "restart": self.restarts.ask,
+            "pause": self.pausing.pause,
+            "resume": self.pausing.resume,
+            "checkpoint": self._checkpoint,
+            "savepoint": self._savepoints.begin,
+        }
         self._steering = RequestLoop(
             channel, handlers, lambda request, answer: listener.on_event(answered(request, answer))
         )
@@ -57,6 +68,7 @@ class RunRequests:
     def heard(self, ended: Callable[[], Answer]) -> Iterator[None]:
         """Serve requests during the block, which is the run. Answer stop requests with its error, or `ended()`."""
         self._channel.sweep()
+        self.pausing.begin()
         self._steering.start()
         end = Answer(ok=False, message="the run ended unexpectedly")
         try:
@@ -68,6 +80,8 @@ class RunRequests:
         finally:
             self._steering.stop_listening()  # a request that began after this would get no answer
             self.checkpoint_requests.give_up("the run has ended")
+            self.restarts.give_up("the run has ended")
+            self.pausing.close()
             self._savepoints.close()
             for request in self._stops:
                 self._reply(request, end)
@@ -76,6 +90,11 @@ class RunRequests:
 
     def _reply(self, request: Request, answer: Answer) -> None:
         self._steering.answer(request, answer)
+
+    def _checkpoint(self, request: Request) -> Answer | None:
+        if self._control.is_paused():
+            return Answer(ok=False, message="the pipeline is paused", facts={"remedy": "run `eos resume` first"})
+        return self.checkpoint_requests.ask(request)
 
     def _stop(self, request: Request) -> None:
         self._stops.append(request)

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -17,6 +18,9 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.observe import sink_columns
+from spark_jobs.observe.activity import Activity
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Ending, Event, failure
 from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
@@ -27,17 +31,21 @@ from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
+from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
-from spark_jobs.run.pipeline import Pipeline, build
+from spark_jobs.run.pausing import Pausing
+from spark_jobs.run.pipeline import Pipeline, build, types_of
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.run.until_readable import UntilReadable
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
+from twophase.failure_lines import FailureLines
 from twophase.messages import HeadSnapshot
 from twophase.requests import Answer
 
@@ -52,7 +60,10 @@ class RunResources:
     sinks: Sequence[Sink]
     admission: Admission
     checkpoint_requests: CheckpointRequests
+    restarts: RestartRequests
+    pausing: Pausing
     withheld: Withheld
+    lag: LagMonitor
     until_readable: UntilReadable | None  # of a run until caught up
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
 
@@ -70,6 +81,7 @@ class Runner:
     page: str | None = None  # URL of the page that shows it
     _asked: RunRequests | None = field(default=None, init=False)
     _epochs: int = field(default=0, init=False)  # that this run has started
+    _query_run: QueryRun | None = field(default=None, init=False)  # that runs
     _held: HeadSnapshot | None = field(default=None, init=False)  # head as the newest epoch of this run held it
     _hit: int | None = field(default=None, init=False)  # the checkpoint that the newest failure ended
 
@@ -87,17 +99,23 @@ class Runner:
         try:
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
-                with asked.heard(self._stopped):
-                    self._run(self._lasting(sources, asked.checkpoint_requests))
+                lasting = self._lasting(sources, asked)
+                with asked.heard(self._stopped), lasting.lag.measuring():
+                    self._run(lasting)
             ending = self.control.ending()
         finally:
             self.listener.on_state(ending)  # other pipelines of this process may go on
+
+    def activity(self) -> Activity | None:
+        """Return the checkpoint in progress; None while no query runs. May be called from any thread."""
+        query_run = self._query_run  # another thread resets it
+        return query_run.activity() if query_run is not None else None
 
     def is_steered(self) -> bool:
         """Whether requests are heard, once it has begun. May be called from any thread."""
         return self._asked is None or self._asked.is_heard()
 
-    def _lasting(self, sources: Sequence[Source], checkpoint_requests: CheckpointRequests) -> RunResources:
+    def _lasting(self, sources: Sequence[Source], requests: RunRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
         withheld = Withheld.at(self.spec.checkpoint.location, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
@@ -105,10 +123,19 @@ class Runner:
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
             admission_of(self.spec.checkpoint, behind=behind),
-            checkpoint_requests,
+            requests.checkpoint_requests,
+            requests.restarts,
+            requests.pausing,
             withheld,
+            self._lag_monitor(),
             UntilReadable(sources, withheld, self.listener, self.control.is_stopping) if waits else None,
         )
+
+    def _lag_monitor(self) -> LagMonitor:
+        """Return a monitor with instances of the sources that nothing else uses: their calls may run side by side."""
+        sources = [build_source(entry) for entry in self.spec.sources]
+        location = self.spec.checkpoint.location
+        return LagMonitor(sources, partial(read_head, self.spec), location, self.listener, self.spec.mask)
 
     def _stopped(self) -> Answer:
         head = self._held.head if self._held is not None else None
@@ -118,11 +145,11 @@ class Runner:
         return Answer(ok=True, message="stopped", facts=facts)
 
     def _run(self, lasting: RunResources) -> None:
-        strategy = self.spec.restart.strategy()
+        strategy, lines = self.spec.restart.strategy(), FailureLines()
         while not self.control.is_stopping():
             try:
                 self._run_epoch(lasting)
-                if not self._is_more_readable(lasting):
+                if not lasting.restarts.begin() and not self._is_more_readable(lasting):
                     return
             except ConnectorError as error:
                 if self.control.is_stopping():
@@ -141,10 +168,15 @@ class Runner:
                 if delay_s is None:
                     raise
                 said = f"in {delay_s:.1f} s"
-                _log.warning("%s; restarting %s", error.message, said)
+                _log.warning("%s; restarting %s", lines.line(error, self._completed()), said)
                 self.listener.on_event(Event(now, "restart", said, checkpoint_id=self._hit, delay_s=delay_s))
                 self.listener.on_state(f"restarting {said}")
                 pause(delay_s, self.control.is_stopping)
+
+    def _completed(self) -> int | None:
+        """Return the newest checkpoint that this run knows to be completed."""
+        head = self._held.head if self._held is not None else None
+        return head.completed if head is not None else None
 
     def _is_more_readable(self, lasting: RunResources) -> bool:
         """Blocks while records that were there at the start cannot be read yet. Raises SourceError."""
@@ -154,6 +186,7 @@ class Runner:
 
     def _run_epoch(self, lasting: RunResources) -> None:
         self._hit = None
+        lasting.restarts.begin()  # a failure may have come first
         self.listener.on_state("starting")
         spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
         session = f"{self.run_id}.{self._epochs}"
@@ -175,11 +208,13 @@ class Runner:
             driver = recovered.driver
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
+            self._report_columns(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
-            self.listener.on_state("running")
+            self.listener.on_state("paused" if self.control.is_paused() else "running")
+            lasting.restarts.done(driver.owned)
             epoch = QueryRun(
                 spec,
                 self.control,
@@ -192,15 +227,29 @@ class Runner:
                 lasting.checkpoint_requests,
                 plan,
                 lasting.withheld,
+                lasting.lag,
                 lasting.period,
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
+            lasting.lag.follow(lambda: driver.owned)
+            self._query_run = epoch
+            lasting.pausing.follow(lambda: driver.owned, pacing)
             try:
                 epoch.run(until_caught_up=self.until_caught_up)
             finally:
+                self._query_run = None
                 lasting.checkpoint_requests.follow(None)
+                lasting.pausing.follow(None)
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
+
+    def _report_columns(self, sources: Sequence[Source], pipeline: Pipeline) -> None:
+        """Report the columns, and sinks that get others than at the last start."""
+        self.listener.on_columns({each.name: types_of(each) for each in sources}, pipeline.columns)
+        columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
+        for event in sink_columns.changes(self.spec.checkpoint.location, columns, time.time()):
+            _log.warning("%s", event.message)
+            self.listener.on_event(event)
 
     def _build(self, lasting: RunResources, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:
         """Build Spark's query; the caller starts it. Raises SparkUnavailableError, SpecError, SourceError."""

@@ -8,7 +8,6 @@ from connectors.api.contracts import Source
 from eos.errors import IdentityError
 from spark_jobs.query.spark_log import LocalSparkLog
 from twophase.driver import Driver
-from twophase.head_value import HeadValue
 from twophase.positions import Positions
 from twophase.values import StartingPoint
 
@@ -40,12 +39,6 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
             driver.store_positions(source.name, found)
     head = driver.owned
     return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
-
-
-def known_of(head: HeadValue, source: str) -> StartingPoint:
-    """Return the positions and topic ids of a source as `Source.horizon` takes them."""
-    positions = {**head.initial.get(source, {}), **head.positions.get(source, {})}
-    return StartingPoint(positions, head.identities.get(source, {}))
 
 
 def commit_back(sources: Sequence[Source], positions: Mapping[str, Positions]) -> None:

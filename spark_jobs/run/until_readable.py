@@ -11,7 +11,6 @@ from connectors.api.contracts import Horizon, Source
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.run.control import pause
-from spark_jobs.run.starting_points import known_of
 from twophase.head_value import HeadValue
 from twophase.positions import Position, Positions, is_before, least
 
@@ -74,12 +73,12 @@ class UntilReadable:
         if not missing:
             return False
         horizon = self._ask(source, head)
-        begins = {**horizon.discovered.positions, **known_of(head, source.name).positions}
+        begins = {**horizon.discovered.positions, **head.known(source.name).positions}
         found = {split: horizon.ends[split] for split in missing if split in horizon.ends}
         return any(is_before(begins.get(split, least(end)), end) for split, end in found.items())
 
     def _ask(self, source: Source, head: HeadValue) -> Horizon:
-        known = known_of(head, source.name)
+        known = head.known(source.name)
         horizon = source.horizon(known)
         poll = Poll.of(source, horizon, known.positions)
         if self.withheld.observe([poll]):

@@ -154,6 +154,10 @@ def check(spec: Spec, request: Request, master: str, conf: Mapping[str, str], va
 
 def _check_cluster_mode(spec: Spec, master: str, conf: Mapping[str, str], variables: frozenset[str]) -> None:
     location = spec.checkpoint.location
+    if spec.included:
+        files = ", ".join(map(str, spec.included))
+        message = f"the driver in the cluster gets the spec, and not what it includes: {files}"
+        raise SpecError(message, remedy="write the spec as one file, or run the driver here: --deploy-mode client")
     if master.startswith("spark://"):
         message = f"{master}: Spark's standalone cluster runs no Python driver of its own"
         raise SpecError(message, remedy="leave out --deploy-mode cluster: the driver runs here")

@@ -9,9 +9,12 @@ import pytest
 from typer.main import get_command
 
 from connectors.spec import json_schema
-from docsite.reference import cli, keys, python, rest
+from docsite.pages import ROOT
+from docsite.reference import cli, errors, keys, python, rest
 from docsite.reference.tables import cell, table
+from eos.errors import ERRORS_PAGE, link_of
 from spark_jobs.cli import app
+from spark_jobs.cli.catalogue import CATALOGUE, UNEXPECTED
 from spark_jobs.page.opening import PageOptions, opened
 from tests.page_history import spec_of
 from tests.page_http import TOKEN, Client
@@ -75,6 +78,27 @@ def test_each_command_has_a_section_with_all_its_options() -> None:
             assert option in section, (name, option)
     assert page.count("```sh\n") >= 18
     assert "| `--ui-port <int range>` | Port of the page; 0: any free port. (env var: EOS_UI_PORT;" in page
+
+
+def test_the_page_of_errors_is_as_the_catalogue_and_the_classes() -> None:
+    assert errors.PAGE.read_text() == errors.page(), "write it: python -m docsite.reference.errors"
+
+
+def test_each_code_has_a_section_and_each_section_a_code() -> None:
+    sources = [
+        path for each in ("connectors", "eos", "spark_jobs", "twophase", "wal") for path in (ROOT / each).rglob("*.py")
+    ]
+    pattern = re.compile(r"""^    code(?:: ClassVar\[str\])? = "(.*)"$""", re.MULTILINE)
+    codes = {code for path in sources for code in pattern.findall(path.read_text())}
+    assert len(codes) > 35
+    sections = re.findall(r"^## (.*)$", errors.page(), re.MULTILINE)
+    assert {*sections} == {*codes, UNEXPECTED}
+    assert len(sections) == len(set(sections))
+    for section in CATALOGUE.values():
+        assert section.meaning.endswith(".")
+        assert section.causes
+    links = [f"#{re.sub('[^a-z-]', '', code.lower())}" for code in sections]  # as GitHub and MkDocs slug a heading
+    assert [link_of(code).removeprefix(ERRORS_PAGE) for code in sections] == links
 
 
 def test_each_path_that_is_served_has_a_section(tmp_path: Any) -> None:

@@ -14,7 +14,7 @@ from integration_tests import left_out
 from integration_tests.harness import turns
 from integration_tests.harness.rotation import SEED
 from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
-from integration_tests.left_out import FAULT, FILE, IMAGE, LONG, Check, Run, listing, read
+from integration_tests.left_out import CASE, FAULT, FILE, IMAGE, LONG, Check, Run, listing, read
 
 _MATRIX = "integration_tests/test_matrix.py::test_killed"
 _CONTENT = """
@@ -65,14 +65,15 @@ def test_a_run_records_what_it_left_out(processes: str, tmp_path: Path) -> None:
 
 
 def test_the_list_is_grouped() -> None:
+    cases = {"c.py::TestOne::test_it[a::b]": CASE, "c.py::TestTwo::test_it[a::b]": CASE, "c.py::test_by": CASE}
     runs = [
         Run("native", 1, ["a.py::test_ran"], {"a.py::test_one": FAULT, "a.py::test_two[x]": FAULT}, {}),
-        Run("native", 1, ["a.py::test_two[x]"], {"b.py::test_long": LONG, "b.py::test_image": IMAGE}, {}),
+        Run("native", 1, ["a.py::test_two[x]"], {"b.py::test_long": LONG, "b.py::test_image": IMAGE, **cases}, {}),
         Run("docker", 1, ["a.py::test_one"], {"a.py::test_two[x]": FAULT}, {"c.py::test_it": "no browser"}),
     ]
     native = "scripts/test --all --no-lint --integration --kind native"
     lines = [*listing(runs, [Check("audit", "no network", "scripts/audit")])]
-    assert lines[:10] == [
+    assert lines[:12] == [
         "fault tests on docker services: 1 left out. To run them: " + native.replace("native", "docker"),
         "  a.py: test_two[x]",
         "skipped on docker services: 1",
@@ -83,6 +84,8 @@ def test_the_list_is_grouped() -> None:
         "  b.py: test_image",
         f"other long tests on native services: 1 left out. To run them: {native}",
         "  b.py: test_long",
+        f"cases of other tests on native services: 3 left out. To run them: {native}",
+        "  c.py: test_it (2), test_by (1)",
     ]
     assert lines[-1] == "audit: no network. To run it: scripts/audit"
 

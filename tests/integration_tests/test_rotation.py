@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from integration_tests import test_matrix
-from integration_tests.harness.rotation import SEED, rotated
+from integration_tests.harness.rotation import SEED, left_out_cases, rotated
 from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems, visible
 from twophase import faults
 
@@ -48,6 +48,14 @@ def test_three_runs_in_containers_kill_all_sinks_at_every_point() -> None:
     parts = [points_of_run(seed, "docker")[ALL] for seed in (7, 8, 9)]
     assert sorted(point for part in parts for point in part) == sorted(points_of_run(None)[ALL])
     assert points_of_run(None, "docker") == points_of_run(None)
+
+
+def test_a_run_takes_a_third_of_many_cases_and_each_has_its_turn() -> None:
+    many, few = [f"many-{number}" for number in range(10)], [f"few-{number}" for number in range(5)]
+    runs = [{*many, *few} - left_out_cases({"many": many, "few": few}, str(seed)) for seed in range(50)]
+    assert all(len(ran & {*many}) == 4 and ran >= {*few} for ran in runs)
+    assert set.union(*runs) >= {*many}
+    assert runs[0] == {*many, *few} - left_out_cases({"many": many[::-1], "few": few}, "0")
 
 
 def test_the_case_of_all_sinks_takes_no_turns() -> None:

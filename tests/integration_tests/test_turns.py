@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Literal, cast
@@ -186,6 +187,24 @@ def test_a_run_takes_half_of_the_fault_tests(tmp_path: Path) -> None:
     assert sum("test_short" in name for name in taken) == 4
     assert sum("test_long" in name for name in taken) >= 104 / 2 - 4
     assert 1 <= sum("test_look" in name for name in taken) < 10
+
+
+def test_a_run_takes_a_third_of_the_cases_of_a_test_but_all_fault_tests_that_are_short(tmp_path: Path) -> None:
+    taken = _collected(
+        tmp_path,
+        "import pytest\n"
+        "class Each:\n"
+        "    @pytest.mark.parametrize('number', range(2))\n"
+        "    def test_it(self, number): ...\n"
+        "class TestOne(Each): ...\nclass TestTwo(Each): ...\nclass TestThree(Each): ...\n"
+        "@pytest.mark.parametrize('number', range(12))\ndef test_fault(process, number): process.kill()\n"
+        "@pytest.mark.parametrize('number', range(5))\ndef test_few(number): ...\n",
+    )
+    assert Counter(name.split("::")[-1].partition("[")[0] for name in taken) == {
+        "test_it": 2,
+        "test_fault": 12,
+        "test_few": 5,
+    }
 
 
 @pytest.mark.parametrize("reported", [["setup"], ["setup", "teardown"], ["setup", "call", "teardown"]])

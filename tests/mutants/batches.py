@@ -31,6 +31,36 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="the counts of rules are those of a job that has lost rows",
+        rule="docs/how-to/expectations.md, Counts",
+        path="spark_jobs/batch/rule_checks.py",
+        before="if found is not None and (step.name not in self._found or not self._found[step.name].rows):",
+        after="if found is not None:",
+        caught_by=(
+            "tests/spark_jobs/batch/test_rule_checks.py::test_a_later_job_that_computes_lost_rows_again_changes_no_count",
+        ),
+    ),
+    Mutant(
+        name="a checkpoint is decided whose rows fail a rule that stops it",
+        rule="docs/how-to/expectations.md",
+        path="spark_jobs/batch/batch.py",
+        before="surplus = self._left_out(acknowledged) or checks.surplus(self.checkpoint_id)",
+        after="surplus = self._left_out(acknowledged)",
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_more_failed_rows_than_a_rule_allows_abort_the_checkpoint",
+        ),
+    ),
+    Mutant(
+        name="the rows that a rule makes dead letters have no limit before they are computed",
+        rule="docs/how-to/expectations.md, Dead letters by a rule",
+        path="spark_jobs/batch/batch.py",
+        before="if (direct or rejected.rows) and (surplus",
+        after="if direct and (surplus",
+        caught_by=(
+            "tests/spark_jobs/batch/test_batch.py::test_rows_that_a_rule_rejects_are_dead_letters_within_their_limit",
+        ),
+    ),
+    Mutant(
         name="a checkpoint that leaves out too many records is decided",
         rule="docs/reference/sources.md, Records that are left out",
         path="spark_jobs/batch/batch.py",

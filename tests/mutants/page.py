@@ -9,6 +9,7 @@ from tests.mutants.mutant import Mutant
 _CLOSED = "tests/spark_jobs/page/test_security.py::test_everything_takes_the_token_but_the_page_itself_and_the_probes"
 _OUTPUT = "tests/spark_jobs/page/test_security.py::test_eos_ui_serves_until_it_is_stopped"
 
+_LETTERS = "tests/spark_jobs/page/test_dead_letters.py"
 _PROGRESS = (
     "tests/spark_jobs/page/test_metrics.py::test_an_idle_pipeline_progresses_and_one_that_has_records_to_read_does_not"
 )
@@ -29,6 +30,33 @@ MUTANTS: Final = (
         before="                if not is_reading:\n",
         after="                if False:\n",
         caught_by=(_CLOSED,),
+    ),
+    Mutant(
+        name="the token that reads opens dead letters and logs",
+        rule="docs/how-to/watching.md, Who may see it, and who may steer",
+        path="spark_jobs/page/auth.py",
+        before="    if request.scope.get(_STEERS) is not True:\n",
+        after="    if False:\n",
+        caught_by=(
+            f"{_LETTERS}::test_a_token_that_only_reads_sees_no_record",
+            "tests/spark_jobs/page/test_log.py::test_logs_of_the_run_of_spark_and_of_its_processes",
+        ),
+    ),
+    Mutant(
+        name="contents of a dead letter turn the line around",
+        rule="docs/how-to/security.md, Secrets",
+        path="spark_jobs/page/dead_letters.py",
+        before="text=text.translate(_ESCAPES_OF_TEXT)",
+        after="text=text",
+        caught_by=(f"{_LETTERS}::test_contents_are_text_or_digits_with_escapes_and_without_secrets",),
+    ),
+    Mutant(
+        name="the page keeps every dead letter of a topic in the driver's memory",
+        rule="docs/reference/rest.md",
+        path="connectors/dead_letters.py",
+        before="        while len(kept) > most or (size > most_bytes and len(kept) > 1):\n",
+        after="        while len(kept) > most:\n",
+        caught_by=(f"{_LETTERS}::test_a_reading_is_bounded_in_number_and_bytes",),
     ),
     Mutant(
         name="the token of the page is printed where the output is kept",

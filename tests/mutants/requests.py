@@ -8,6 +8,36 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a checkpoint begins after a pause was answered",
+        rule="docs/how-to/operations.md, Pause and resume",
+        path="spark_jobs/run/control.py",
+        before="""            self._idle.clear()
+            if not self.is_paused() or self.ends_query():
+                return
+            self._idle.set()
+""",
+        after="""            self._idle.clear()
+            return
+""",
+        caught_by=("tests/spark_jobs/run/test_control.py::test_once_a_paused_run_is_idle_nothing_begins",),
+    ),
+    Mutant(
+        name="a pause is answered while a checkpoint runs",
+        rule="docs/how-to/operations.md, Pause and resume",
+        path="spark_jobs/run/pausing.py",
+        before="                if self._control.is_idle():\n",
+        after="                if self._control.is_paused():\n",
+        caught_by=("tests/spark_jobs/run/test_pausing.py::test_a_pause_is_answered_when_the_checkpoint_is_over",),
+    ),
+    Mutant(
+        name="the next start of a paused pipeline takes checkpoints",
+        rule="docs/how-to/operations.md, Pause and resume",
+        path="spark_jobs/run/pausing.py",
+        before="        if found is not None:\n",
+        after="        if found is None:\n            return\n        if found.at < 0:\n",
+        caught_by=("tests/spark_jobs/run/test_pausing.py::test_the_next_start_is_paused",),
+    ),
+    Mutant(
         name="a checkpoint that was planned before the request answers it",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/checkpoint_requests.py",

@@ -8,6 +8,46 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a checkpoint counts as handled before the listener has returned",
+        rule="docs/how-to/notifications.md, A listener in Python",
+        path="spark_jobs/observe/checkpoint_listener.py",
+        before="""                self._listener.on_checkpoint_completed(found)
+                cursor = _Cursor(found.incarnation, found.checkpoint_id)
+                _write(self._path, cursor)
+""",
+        after="""                cursor = _Cursor(found.incarnation, found.checkpoint_id)
+                _write(self._path, cursor)
+                self._listener.on_checkpoint_completed(found)
+""",
+        caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
+    ),
+    Mutant(
+        name="the first checkpoint of a pipeline is taken for an old one",
+        rule="docs/how-to/notifications.md, A listener in Python",
+        path="spark_jobs/observe/checkpoint_listener.py",
+        before="            _write(self._path, self._cursor)\n        run =",
+        after="        run =",
+        caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
+    ),
+    Mutant(
+        name="a notification follows a name to a metadata service",
+        rule="docs/how-to/notifications.md",
+        path="spark_jobs/observe/notifications/webhook.py",
+        before="        check_address(str(address[0]))\n",
+        after="",
+        caught_by=("tests/spark_jobs/observe/test_notifications.py::test_no_request_to_a_metadata_service",),
+    ),
+    Mutant(
+        name="notifications wait without a bound",
+        rule="docs/how-to/notifications.md",
+        path="spark_jobs/observe/notifications/sender.py",
+        before="            if len(self._waiting) > MOST:\n",
+        after="            if len(self._waiting) > 10 * MOST:\n",
+        caught_by=(
+            "tests/spark_jobs/observe/test_notifications.py::test_the_queue_is_bounded_and_says_how_many_are_lost",
+        ),
+    ),
+    Mutant(
         name="an error that no restart cures is tried again",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/runner.py",
@@ -84,9 +124,9 @@ MUTANTS: Final = (
         name="an error of a batch hides behind a stop",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/query_run.py",
-        before="""        if self.failure is not None and not isinstance(self.failure, StopRequestedError):
+        before="""        has_failed = self.failure is not None and not isinstance(self.failure, StopRequestedError)
 """,
-        after="""        if self.failure is not None and not self.control.is_stopping():
+        after="""        has_failed = self.failure is not None and not self.control.is_stopping()
 """,
         caught_by=("tests/spark_jobs/run/test_query_run.py::test_a_stop_hides_no_error_of_the_checkpoint_that_it_met",),
     ),
@@ -137,11 +177,37 @@ MUTANTS: Final = (
         name="a checkpoint begins after a request to stop",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
-        before="""            if self.is_stopping():
+        before="""            if self.ends_query():
                 raise StopRequestedError
 """,
         after="",
         caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a checkpoint begins after a request to restart",
+        rule="docs/how-to/watching.md",
+        path="spark_jobs/run/control.py",
+        before="self.is_stopping() or self.restart_requested or self.caught_up\n",
+        after="self.is_stopping() or self.caught_up\n",
+        caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a checkpoint begins after the query has caught up",
+        rule="docs/reference/spec.md",
+        path="spark_jobs/run/control.py",
+        before="self.is_stopping() or self.restart_requested or self.caught_up\n",
+        after="self.is_stopping() or self.restart_requested\n",
+        caught_by=("tests/spark_jobs/run/test_control.py::test_no_checkpoint_begins_after_the_request",),
+    ),
+    Mutant(
+        name="a restart on request ends the run",
+        rule="docs/how-to/watching.md",
+        path="spark_jobs/run/runner.py",
+        before="                if not lasting.restarts.begin() and not self._is_more_readable(lasting):\n",
+        after="                if not self._is_more_readable(lasting):\n",
+        caught_by=(
+            "tests/spark_jobs/run/test_restart.py::test_a_request_starts_the_query_again_and_is_answered_when_it_runs",
+        ),
     ),
     Mutant(
         name="a second request to stop waits for the checkpoint as the first did",
@@ -157,11 +223,11 @@ MUTANTS: Final = (
         name="a stop does not wait for the checkpoint under way",
         rule="docs/how-to/operations.md",
         path="spark_jobs/run/control.py",
-        before="""        self._idle.clear()
+        before="""        self._begin()
         try:
-            if self.is_stopping""",
+            if self.ends_query""",
         after="""        try:
-            if self.is_stopping""",
+            if self.ends_query""",
         caught_by=("tests/spark_jobs/run/test_control.py::test_the_running_checkpoint_is_waited_for",),
     ),
 )

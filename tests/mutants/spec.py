@@ -156,10 +156,10 @@ MUTANTS: Final = (
         name="a reference in what came from outside is resolved once more",
         rule="docs/how-to/security.md, Secrets",
         path=_SUBSTITUTION,
-        before="""            value = self._resolve(match)
+        before="""            value, is_default = self._resolve(match)
             pieces.append(value)
 """,
-        after="""            value = self._resolve(match)
+        after="""            value, is_default = self._resolve(match)
             value = self.apply(value) if value != match[0] else value
             pieces.append(value)
 """,

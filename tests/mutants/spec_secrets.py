@@ -133,8 +133,8 @@ MUTANTS: Final = (
         name="what came from a file or the environment is not a secret",
         rule=_MASKING,
         path="connectors/spec/reading.py",
-        before="            if is_secret:\n",
-        after="            if not is_secret:\n",
+        before="            if is_secret and not is_default:\n",
+        after="            if not is_secret and not is_default:\n",
         caught_by=(
             "tests/connectors/spec/test_secrets.py::test_nothing_that_is_printed_of_a_right_spec_shows_a_secret",
         ),

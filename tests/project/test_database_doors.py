@@ -92,6 +92,7 @@ OPENING: Final = {
     ("connectors/sql/mysql/engine.py", "_connect"),
     ("connectors/sql/postgres/serverside.py", "_create"),
     ("connectors/sql/postgres/serverside.py", "_connect"),
+    ("connectors/sql/sqlite/database.py", "empty"),  # in memory
     ("connectors/sql/sqlite/database.py", "open_engine"),
     ("connectors/sql/sqlite/database.py", "open_url"),
     ("spark_jobs/observe/history/database.py", "connect_to_write"),  # the history is a file

@@ -80,6 +80,9 @@ USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
 EOS: Final[Any] = get_command(app)
+for _option in EOS.params:
+    if _option.name in {"install_completion", "show_completion"}:
+        _option.callback = None  # it would write to the files of the user's shell
 
 
 def parse(command: str) -> None:

@@ -158,6 +158,8 @@ _ELSEWHERE: Final = {
     "connectors/testing/sources.py:SourceCompliance.test_the_records_that_were_read_are_known_again": "a test's own",
     "connectors/testing/sources.py:_in_a_task": "a test's own",
     "connectors/testing/sources.py:content": "a test's own",
+    "connectors/terminal/store.py:line_of": "shown",
+    "spark_jobs/observe/notifications/notice.py:body": "sent to a webhook",
     "spark_jobs/session/failures.py:carried": "an error on its way to the driver",
     "spark_jobs/session/java.py:logging_options": "settings of a JVM that is started with them",
     "spark_jobs/observe/log_lines.py:JsonLines.format": "the log",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from eos.errors import (
 )
 from tests.twophase_values import INCARNATION, begin_ten, committable
 from twophase.codec import decode_head, sha256_of
+from twophase.doing import Doing
 from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.ids import Scope, TransactionId
@@ -200,6 +202,31 @@ def test_the_query_is_stored_once(setting: Setting) -> None:
     version = LocalHead(setting.folder).read()
     driver.set_query("q")
     assert LocalHead(setting.folder).read() == version
+
+
+def test_a_driver_shows_its_action(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = setting.driver()
+    driver.start()
+    seen: list[Doing | None] = []
+    wait, commit = Batch.run_writers, MemorySink.commit
+
+    def run_writers(batch: Batch, scope: Scope, *, direct: bool = False) -> Acknowledged | Failed:
+        seen.append(driver.doing)
+        return wait(batch, scope, direct=direct)
+
+    def committing(sink: MemorySink, *names: Any, **more: Any) -> Any:
+        seen.append(driver.doing)
+        return commit(sink, *names, **more)
+
+    monkeypatch.setattr(Batch, "run_writers", run_writers)
+    monkeypatch.setattr(MemorySink, "commit", committing)
+    before = time.time()
+    setting.run(driver, 0)
+    assert [(each.name, each.sinks) for each in seen if each is not None] == [
+        ("RunWriters", ()),
+        ("Commit", ("warehouse",)),
+    ]
+    assert all(before <= each.since <= time.time() for each in seen if each is not None)
 
 
 def test_a_failed_checkpoint_is_run_again_under_the_next_try(setting: Setting) -> None:

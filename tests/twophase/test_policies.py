@@ -100,8 +100,9 @@ class TestPatience:
             BRIEF.call("commit", failing(1, error))
 
     def test_each_retry_is_logged_with_what_was_tried(self, caplog: pytest.LogCaptureFixture) -> None:
-        BRIEF.call("commit checkpoint 7 at sink warehouse", failing(1, SinkUnavailableError("away")))
-        assert "commit checkpoint 7 at sink warehouse: away; trying again" in caplog.text
+        BRIEF.call("commit checkpoint 7 at sink warehouse", failing(2, SinkUnavailableError("away")))
+        assert "commit checkpoint 7 at sink warehouse: away (EOS-SINK-UNAVAILABLE); retrying" in caplog.text
+        assert "commit checkpoint 7 at sink warehouse: away (failure 2 in a row); retrying" in caplog.text
 
     def test_waits_for_late_commits_grow_and_end(self) -> None:
         patience = Patience(deadline_s=10, first_wait_s=1, max_wait_s=4)

@@ -136,6 +136,10 @@ class KafkaSinkEntry(Secured, SinkEntry):
     def where(self) -> str:
         return f"{self.bootstrap_servers}, {self.topic or f'topics as {self.topic_column} says'}"
 
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        return ((self.cluster, self.topic or f"{{{self.topic_column}}}"),)
+
     def addresses(self, context: PipelineContext) -> list[tuple[str, int]]:
         """Tasks connect where rows name their topics, and where they commit themselves."""
         return self.brokers if self.topic is None or context.at_least_once else []
@@ -186,6 +190,11 @@ class KafkaSinkEntry(Secured, SinkEntry):
         from connectors.kafka.dead_letters import read_dead_letters  # loads the client
 
         return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
+
+    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+        from connectors.kafka.dead_letters import read_dead_letters  # loads the client
+
+        return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties, most)
 
     def _arguments(self, context: PipelineContext) -> dict[str, Any]:
         """Return the arguments of the sink. May contain passwords, and credentials of an object store."""

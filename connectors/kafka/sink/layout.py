@@ -11,6 +11,7 @@ from pyarrow import types
 
 from connectors.formats.json_text import supported
 from connectors.kafka.columns import METADATA
+from connectors.spark_types import spark_type
 from eos.errors import TargetError
 
 VALUE: Final = "value"
@@ -50,7 +51,7 @@ class Layout:
         """Raise TargetError that lists every column that is missing or cannot be written."""
         wrong = [f"there is no column {name}" for name in self.columns(schema) if name not in schema.names]
         if not wrong:
-            wrong = [f"column {name} is {kind}, not {wanted}" for name, kind, wanted in self._unfit(schema)]
+            wrong = [f"column {name} is {spark_type(kind)}, not {wanted}" for name, kind, wanted in self._unfit(schema)]
         if cut := [name for name in self.headers if "\0" in name]:
             wrong.append(f"the header {cut[0]!r} would end at its NUL, and be another one")
         if self.deleted is not None and not self.key:

@@ -107,6 +107,7 @@ class LogTarget:
         None  # opens the table that takes refused rows, in the same database
     )
     most_letters: int = 0  # rows of a share that may be refused; more are an error
+    create: Callable[[], None] | None = None  # creates a missing database, if the spec says so
 
 
 class SqlLedger:
@@ -125,6 +126,8 @@ class SqlLedger:
 
     def prepare(self) -> None:
         """See Ledger. Raises IdentityError where two-phase commit may have left something."""
+        if self._target.create is not None:
+            self._target.create()
         with self._using("looking for its own tables") as store:
             tables.ensure(store, LOG_TABLES, self._target.where)
             self._check_variant(store)

@@ -40,10 +40,10 @@ def parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        message = "the sink's url is not of the form mysql+pymysql://user:password@host:3306/database"
+        message = "the url is not of the form mysql+pymysql://user:password@host:3306/database"
         raise SpecError(message, remedy="write special characters of the password as %xx") from None
     if parsed.get_backend_name() not in ("mysql", "mariadb"):
-        message = f"the sink's url begins with {parsed.drivername!r}, which is neither MySQL nor MariaDB"
+        message = f"the url begins with {parsed.drivername!r}, which is neither MySQL nor MariaDB"
         raise SpecError(message, remedy="begin it with mysql+pymysql://")
     return parsed.set(drivername="mysql+pymysql")
 

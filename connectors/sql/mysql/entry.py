@@ -21,6 +21,15 @@ _URL: Final = "mysql+pymysql://user:password@host:3306/database"
 _DRIVERS: Final = frozenset({"mysql+pymysql", "mariadb+pymysql"})
 
 
+_ENTRY: Final = """\
+    connector: mysql
+    url: ${env:DATABASE}
+    table: "<table>"
+    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
+    commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
+"""
+
+
 class MySqlEntry(ServerEntry):
     """`connector: mysql`: a table of MySQL or MariaDB."""
 
@@ -30,18 +39,13 @@ class MySqlEntry(ServerEntry):
     upsert_needs: ClassVar[tuple[str, ...]] = ("the privilege CREATE TEMPORARY TABLES",)
     kind: ClassVar[type[Database]] = MySqlDatabase
     file_options: ClassVar[tuple[str, ...]] = FILES
+    dataset_scheme: ClassVar[str] = "mysql"
 
     template: ClassVar[Template | None] = Template(
         title="MySQL or MariaDB",
         variable="DATABASE",
         example="mysql+pymysql://user:password@localhost:3306/database",
-        entry="""\
-    connector: mysql
-    url: ${env:DATABASE}
-    table: "<table>"
-    create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
-    commit: two-phase  # prepared transactions (XA): `eos doctor` says whether the server has them
-""",
+        entry=_ENTRY,
         is_default=True,
     )
 
@@ -75,3 +79,24 @@ class MySqlEntry(ServerEntry):
 
 class MySqlDeadLetter(TableDeadLetter, MySqlEntry):
     """`connector: mysql`: a table of MySQL or MariaDB."""
+
+
+class MariaDbEntry(MySqlEntry):
+    """`connector: mariadb`: the same as `connector: mysql`, under the name of the other server."""
+
+    template: ClassVar[Template | None] = Template(
+        title="MariaDB",
+        variable="DATABASE",
+        example="mariadb+pymysql://user:password@localhost:3306/database",
+        entry=_ENTRY.replace("connector: mysql", "connector: mariadb"),
+    )
+
+    connector: Literal["mariadb"]  # type: ignore[assignment]  # the other name
+
+    @classmethod
+    def dead_letter_model(cls) -> type[SinkEntry]:
+        return MariaDbDeadLetter
+
+
+class MariaDbDeadLetter(TableDeadLetter, MariaDbEntry):
+    """`connector: mariadb`: the same as `connector: mysql`, under the name of the other server."""

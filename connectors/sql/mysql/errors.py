@@ -208,7 +208,7 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
     if (error.number in _NO_SESSION or error.number < _OF_SERVERS) and (remedy := _remedy_of_tls(error.text)):
         return TargetError(message, remedy=remedy)
     if error.number == _NO_DATABASE:
-        return TargetError(f"{doing}: the sink's url names no database", remedy="end the url with /<database>")
+        return TargetError(f"{doing}: the url names no database", remedy="end the url with /<database>")
     if error.number in _LOCKED:
         return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
     if error.number in _CONNECTION or error.number in _BUSY:
@@ -220,7 +220,7 @@ def connector_error(doing: str, error: ServerError) -> ConnectorError:
     if error.number in _LOGIN:
         return TargetError(message, remedy="correct user name and password in the url, and what the user must show")
     if error.number in _TARGET:
-        return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
+        return TargetError(message, remedy=_REMEDY_OF_RIGHTS)
     if error.number in _XA:
         return PrepareError(message, remedy="the checkpoint is aborted and run again")
     return SinkError(message, remedy="look the number up in the server's manual; `eos doctor` checks the rest")
@@ -246,5 +246,8 @@ _REMEDY_OF_LOCKS: Final = (
 _REMEDY_OF_PASSWORDS: Final = (
     "see that no other process has taken the server's port; then have the server prove who it is: ssl_ca in the url, or"
     " server_public_key for caching_sha2_password and sha256_password (docs/how-to/security.md)"
+)
+_REMEDY_OF_RIGHTS: Final = (
+    "grant the user the right that the server names, or correct `table`; `eos doctor` lists rights and columns"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"

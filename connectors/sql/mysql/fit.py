@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from connectors.formats.json_text import supported
+from connectors.spark_types import spark_type
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.mysql.engine import quote
 from connectors.sql.mysql.ranges import Range
@@ -74,9 +75,8 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
         return problem + _or_change(target, row, column)
     form = choose(kind, column)
     if form is None or (form is Form.JSON and is_nested(kind) and not supported(kind)):
-        problem = (
-            f"column {column.name!r} of type {column.declared} cannot hold {kind} unaltered; cast it in a transform"
-        )
+        problem = f"column {column.name!r} of type {column.declared} cannot hold {spark_type(kind)} unaltered; "
+        problem += "cast it in a transform"
         return problem + _or_change(target, row, column)
     return ColumnPlan(
         name=row.name,

@@ -11,7 +11,7 @@ from connectors.sql.mysql.engine import Session, quote
 from connectors.sql.mysql.errors import ServerError
 from eos.errors import TargetError
 
-_NO_DATABASE: Final = "the sink's url names no database"
+_NO_DATABASE: Final = "the url names no database"
 _MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPES: Final = {"''": "'", "\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\0": "\0"}
 _LAST_CHARACTER: Final = "\uffff"  # of a name, on both servers; a question about a longer one is an error

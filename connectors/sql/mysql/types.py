@@ -48,7 +48,7 @@ def _decimal(kind: pa.DataType) -> str | None:
     return f"DECIMAL({kind.precision},{kind.scale})" if fits else None
 
 
-TYPES: Final = Types(quote, _BY_KIND, _decimal, _IN_KEY)
+TYPES: Final = Types(quote, _BY_KIND, _decimal, _IN_KEY, "VARCHAR({})")
 
 
 def types_of(dialect: Dialect) -> Types:

@@ -37,10 +37,10 @@ def parse(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        message = f"the sink's url is not of the form {_FORM}"
+        message = f"the url is not of the form {_FORM}"
         raise SpecError(message, remedy="write special characters of the password as %xx") from None
     if parsed.get_backend_name() != "postgresql":
-        message = f"the sink's url begins with {parsed.drivername!r}, which is not PostgreSQL"
+        message = f"the url begins with {parsed.drivername!r}, which is not PostgreSQL"
         raise SpecError(message, remedy="begin it with postgresql+psycopg://")
     return parsed.set(drivername="postgresql+psycopg")
 

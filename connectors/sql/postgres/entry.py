@@ -29,6 +29,7 @@ class PostgresEntry(ServerEntry):
     kind_of_table: ClassVar[str] = "a logged table"
     kind: ClassVar[type[Database]] = PostgresDatabase
     file_options: ClassVar[tuple[str, ...]] = FILES
+    dataset_scheme: ClassVar[str] = "postgres"
 
     template: ClassVar[Template | None] = Template(
         title="PostgreSQL",

@@ -122,7 +122,7 @@ class ServerError(StatementError):
         if self.code.startswith("28"):
             return TargetError(message, remedy="correct user name and password in the url; see what pg_hba.conf asks")
         if self.code == _WRONG_STATE and _SWITCHED_OFF in self.text:
-            return TargetError(message, remedy="set max_prepared_transactions and restart the server; see `eos doctor`")
+            return TargetError(message, remedy="set max_prepared_transactions above 0, and restart the server")
         if self.code in _LOCKED:
             return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
         if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
@@ -132,7 +132,7 @@ class ServerError(StatementError):
         if self.code in (_UNDEFINED_OBJECT, _WRONG_STATE, _DUPLICATE_OBJECT):
             return PrepareError(message, remedy="the checkpoint is aborted and run again")
         if self.code.startswith(_TARGET_CLASSES):
-            return TargetError(message, remedy="`eos doctor` shows what the user may do and what the table looks like")
+            return TargetError(message, remedy=_REMEDY_OF_RIGHTS)
         return SinkError(message, remedy="look the code up in the server's manual; `eos doctor` checks the rest")
 
 
@@ -155,6 +155,9 @@ _REMEDY_OF_LOCKS: Final = (
 _REMEDY_OF_PASSWORDS: Final = (
     "see that no other process has taken the server's port; then have pg_hba.conf ask for scram-sha-256, or the server"
     " prove who it is: sslrootcert in the url (docs/how-to/security.md)"
+)
+_REMEDY_OF_RIGHTS: Final = (
+    "grant the user the right that the server names, or correct `table`; `eos doctor` lists rights and columns"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 

@@ -48,5 +48,6 @@ TYPES: Final = Types(
     },
     decimal=_decimal,
     in_key={is_text: f"VARCHAR({KEY_LENGTH})", **dict.fromkeys((types.is_floating, types.is_time, is_nested), "")},
+    bounded_text="VARCHAR({})",
     longest_name=_LONGEST_NAME,
 )

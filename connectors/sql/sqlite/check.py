@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -15,7 +16,7 @@ from connectors.api.contracts import Finding
 from connectors.log.place import late_refusal
 from connectors.sql import head
 from connectors.sql.slots import LOG_TABLES
-from connectors.sql.sqlite.database import COMMENT_OF, Database, open_url
+from connectors.sql.sqlite.database import COMMENT_OF, Database, empty, open_url
 from connectors.sql.sqlite.errors import SqliteError
 from connectors.sql.sqlite.target import find_table, missing
 from connectors.sql.table_format import check_formats, reading
@@ -37,6 +38,7 @@ def findings(
     ahead: _Ahead,
     *,
     merged: bool = False,
+    missing: bool = False,
 ) -> Sequence[Finding]:
     """Every check, in the order in which they would stop a run.
 
@@ -46,6 +48,7 @@ def findings(
         compare: compares the rows with the table, where they are known; returns what is written, raises ConnectorError.
         ahead: what a run would make.
         merged: whether rows are merged, so that the table's one key refuses none.
+        missing: whether the file is missing, and a run creates it.
     """
     checks: dict[str, Callable[[], Iterator[Finding]]] = {
         "SQLite version": _version,
@@ -55,6 +58,10 @@ def findings(
         "target table": partial(_target, path, table, compare, ahead),
         "constraints": partial(_constraints, path, table, merged=merged),
     }
+    if missing:
+        del checks["own tables"], checks["constraints"]
+        checks["database"] = partial(_file_ahead, path)
+        checks["target table"] = partial(_target_ahead, compare, ahead)
     found: list[Finding] = []
     for name, check in checks.items():
         try:
@@ -114,6 +121,19 @@ def _database(path: Path) -> Iterator[Finding]:
     ok = mode in _DURABLE
     remedy = "" if ok else "PRAGMA journal_mode=WAL, or DELETE: without a journal a crash leaves half a checkpoint"
     yield Finding("database", ok, f"{path} can be written; journal mode {mode}", remedy)
+
+
+def _file_ahead(path: Path) -> Iterator[Finding]:
+    is_writable = os.access(path.parent, os.W_OK | os.X_OK)
+    remedy = "" if is_writable else f"create the folder {path.parent}, with the right to write there"
+    yield Finding("database", is_writable, f"{path} is missing; will be created", remedy)
+
+
+def _target_ahead(compare: Callable[[], Sequence[str]] | None, ahead: _Ahead) -> Iterator[Finding]:
+    with empty() as connection:
+        yield from ahead(connection)
+    if compare is not None:
+        compare()
 
 
 def _target(path: Path, table: str, compare: Callable[[], Sequence[str]] | None, ahead: _Ahead) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +17,15 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import ConnectionPoolEntry, NullPool
 
 from connectors.sql.sqlite.errors import SqliteError
+from eos.errors import TargetError
+
+_log: Final = logging.getLogger("eos.sink")
 
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a statement waits for another process's lock before it is SinkUnavailableError."""
 
 MODE: Final = "rw"
-"""A missing file is an error and not a new, empty database."""
+"""A missing file is an error and not a new, empty database: only `create_file` creates one."""
 
 COMMENT_OF: Final = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name = '{}'"
 """See statements.Connected. SQLite has no comments; it keeps the statement that created a table, with those in it."""
@@ -58,6 +63,39 @@ class Database:
             except BaseException:
                 connection.rollback()  # the driver's own, which does nothing if SQLite has rolled back already
                 raise
+
+
+@contextmanager
+def empty() -> Iterator[Connection]:
+    """A connection to an empty database in memory: the answers of a file that is yet to be created."""
+    engine = create_engine("sqlite://", poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    try:
+        with engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def create_file(path: Path) -> None:
+    """Create a missing database, empty and durably. The folder must exist: it may be a disk to be mounted.
+
+    Called at a start, before the sink is compared with head: a pipeline that has written to the file before is refused.
+    Raises TargetError.
+    """
+    if path.exists():
+        return
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666))
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        message = f"SQLite database {path} cannot be created: {error.strerror}"
+        remedy = "create its folder, with the right to write there, or set `path` right"
+        raise TargetError(message, remedy=remedy) from error
+    _log.info("created the SQLite database %s", path)
 
 
 def open_engine(path: Path) -> Engine:

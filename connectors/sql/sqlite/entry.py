@@ -53,12 +53,11 @@ class SqliteEntry(TableEntry):
     create: if-missing  # or never: `eos doctor` shows the statement, to make the table by hand
     commit: write-ahead-log  # rows wait in a log and are applied in one transaction for each checkpoint
 """,
-        before='touch "$DATABASE"',
     )
 
     connector: Literal["sqlite"]
     path: LocalPath
-    """The database's file; exists beforehand."""
+    """The database's file. With `create: if-missing` a start creates a missing file; its folder exists."""
     commit: Annotated[
         Literal["write-ahead-log", "upsert"],
         refuse({"two-phase": _NO_TWO_PHASE}),
@@ -73,6 +72,10 @@ class SqliteEntry(TableEntry):
     @property
     def where(self) -> str:
         return f"{self.path}, table {self.table}"
+
+    @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        return ((f"sqlite://{self.path.resolve()}", self.table),)
 
     @property
     def database(self) -> object:
@@ -98,6 +101,11 @@ class SqliteEntry(TableEntry):
         from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
         return list(read_dead_letters(self.path, self.table, self.columns))
+
+    def newest_dead_letters(self, most: int) -> list[DeadLetter]:
+        from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
+
+        return read_dead_letters(self.path, self.table, self.columns, most)
 
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):

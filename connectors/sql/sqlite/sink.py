@@ -7,7 +7,7 @@ Segments lie in a folder that tasks and driver share, so the tasks run on the dr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,17 @@ from connectors.log.writer import LogWriter
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.schema_match import RowColumn, SchemaMatch
-from connectors.sql.schema_migration import SchemaMigrator, migrator_of, plan_findings, repeat_problems, with_order
+from connectors.sql.schema_migration import (
+    DeclaredTypes,
+    SchemaMigrator,
+    migrator_of,
+    plan_findings,
+    repeat_problems,
+    with_order,
+)
 from connectors.sql.sqlite.check import findings
 from connectors.sql.sqlite.columns import Binding
-from connectors.sql.sqlite.database import Database
+from connectors.sql.sqlite.database import Database, create_file, empty
 from connectors.sql.sqlite.direct_writer import SqliteDirectWriter
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
 from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing, unique_keys
@@ -48,20 +55,21 @@ class SqliteSink:
     """See Sink. Picklable; opens nothing by itself."""
 
     name: str
-    path: Path  # of the database, which exists
+    path: Path  # of the database
     table: str
     log: LogPlace
     upsert: Upsert | None = None  # None: rows are added
     renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, that of the rows
-    create: bool = False  # the table, at a start that finds none
+    create: bool = False  # the table, and the database's file, at a start that finds none
     evolve: bool = False  # it, by columns that it lacks
+    declared: DeclaredTypes = field(default_factory=DeclaredTypes)  # of columns that a start creates
     repeats: bool = False  # rows may come twice (at-least-once), and no unique key of the table must refuse them
     letters: SqliteSink | None = None  # of the dead letters, in the same file: it takes the rows that the table refuses
     most_letters: int = 0  # rows of a share that may be refused
     bindings: tuple[Binding, ...] = ()  # of an opened sink
 
     def open(self, schema: pa.Schema) -> SqliteSink:
-        """See Sink. Never creates the file. Raises TargetError, SinkUnavailableError."""
+        """See Sink. Raises TargetError, SinkUnavailableError."""
         _, bindings = self._compared(schema, run=True)
         self.log.open()
         upsert = self.upsert and self.upsert.of(schema)
@@ -83,8 +91,8 @@ class SqliteSink:
 
         `run`: make what is missing, where the spec says so; else take it for made.
         """
-        self._check_file()
-        with Database(self.path).reading() as connection:
+        self._check_file(run=run)
+        with self._reading() as connection:
             maker = self._maker(connection, schema)
             seen = self._made(maker) if run else maker.dry_run()
             if seen is None and (run or not self.create):
@@ -98,10 +106,20 @@ class SqliteSink:
             raise TargetError(message, remedy="change the table, or the columns in a transform")
         return names, fit.plans
 
-    def _check_file(self) -> None:
-        if not self.path.is_file():
+    def _reading(self) -> AbstractContextManager[Connection]:
+        return empty() if self._is_missing else Database(self.path).reading()
+
+    @property
+    def _is_missing(self) -> bool:
+        """Whether a start will create the file."""
+        return self.create and not self.path.exists()
+
+    def _check_file(self, *, run: bool) -> None:
+        if run and self.create:
+            create_file(self.path)
+        if not self.path.is_file() and not self._is_missing:
             message = f"SQLite database {self.path} does not exist"
-            raise TargetError(message, remedy="create it, or set `path` right")
+            raise TargetError(message, remedy="set `path` right, create the file, or write create: if-missing")
         try:
             refuse_network_filesystem(self.path)
         except WalError as error:
@@ -151,6 +169,8 @@ class SqliteSink:
         letters = self.letters.letters_table if self.letters is not None else None
         connect, slots = partial(SqliteStore, self.path), self.log.slots
         target = LogTarget(self.name, self.table, str(self.path), connect, slots, IDLE_S, letters, self.most_letters)
+        if self.create:
+            target = replace(target, create=partial(create_file, self.path))
         return LogCommitter(self.name, SqlLedger(target, pipeline), self.log.open())
 
     def letters_table(self) -> DeadLettersTable:
@@ -163,4 +183,5 @@ class SqliteSink:
         del writers
         dry_run, merged = partial(self._ahead, schema), self.upsert is not None
         compare = None if schema is None else lambda: self._compared(schema)[0]
-        return [*self.log.check(), *findings(self.path, self.table, compare, dry_run, merged=merged)]
+        missing = self._is_missing
+        return [*self.log.check(), *findings(self.path, self.table, compare, dry_run, merged=merged, missing=missing)]

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 from sqlalchemy import Connection, text
 
+from connectors.spark_types import spark_type
 from connectors.sql.log.merging import check_key
 from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns
 from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of
@@ -103,7 +104,7 @@ def _binding(row: RowColumn, column: TargetColumn) -> Binding | str:
     if form is None:
         declared, better = column.declared or "no type", TYPES.of(row.type)
         cure = f"declare it {better}" if better else "cast it in a transform"
-        return f"column {column.name!r} ({declared}) would change values of {row.type}: {cure}"
+        return f"column {column.name!r} ({declared}) would change values of {spark_type(row.type)}: {cure}"
     return Binding(row.name, column.name, row.type, form, column.nullable)
 
 

@@ -44,7 +44,7 @@ def superseded(arena: Arena, _: Fault) -> Iterator[Effect]:
         old = running(arena)
         session.stop(old.pid)
         try:
-            arena.supervised.start()
+            arena.supervised.start("run", "--take-over")
             await_progress(arena, "a second driver beside one that is stopped")
         finally:
             session.go_on(old.pid)
@@ -57,7 +57,7 @@ def two_at_once(arena: Arena, _: Fault) -> Iterator[Effect]:
     """Whichever of them claims first must end, and the other one go on."""
     with arena.supervised.by_hand():
         running(arena).kill()
-        rivals = arena.supervised.start(), arena.supervised.start()
+        rivals = arena.supervised.start("run", "--take-over"), arena.supervised.start("run", "--take-over")
         if not soon(lambda: any(each.exit_code is not None for each in rivals), PATIENCE_S):
             message = f"two drivers run beside one another for {PATIENCE_S:g} s: see {rivals[0].log}, {rivals[1].log}"
             raise ChaosError(message)
@@ -104,7 +104,7 @@ def _await_fenced(arena: Arena, old: PipelineProcess) -> None:
 
     def has_ended() -> bool:
         if old.exit_code is None and arena.supervised.current.exit_code is not None:
-            arena.supervised.start()
+            arena.supervised.start("run", "--take-over")
         return old.exit_code is not None
 
     if not soon(has_ended, PATIENCE_S):

@@ -44,9 +44,17 @@ CREATE TABLE total (since REAL, checkpoints INTEGER, records INTEGER, rows INTEG
 """
 
 
-LEFT_OUT: Final = "skipped (seq INTEGER, source TEXT, records INTEGER, PRIMARY KEY (seq, source)) WITHOUT ROWID"
-"""A table that files of earlier versions lack, and that those versions do not look at: it is made where it is missing.
-Bad records that a source left out of a checkpoint; of `SINCE_BEGUN`, of all checkpoints since the history began."""
+LATER_TABLES: Final = {
+    "skipped": "(seq INTEGER, source TEXT, records INTEGER, PRIMARY KEY (seq, source)) WITHOUT ROWID",
+    "lag": "(at REAL PRIMARY KEY, records INTEGER) WITHOUT ROWID",
+    "expectation": "(seq INTEGER, step TEXT, rule TEXT, action TEXT, rows INTEGER, failed INTEGER, "
+    "PRIMARY KEY (seq, step, rule)) WITHOUT ROWID",
+}
+"""Tables that files of earlier versions lack, and that these versions do not read. A missing one is created.
+
+`skipped`: bad records that a source left out of a checkpoint; of `SINCE_BEGUN`, of all checkpoints since the history
+began. `lag`: measurements of the lag over all sources. `expectation`: rows of a checkpoint by each rule of a step; of
+`SINCE_BEGUN`, of all checkpoints."""
 
 SINCE_BEGUN: Final = -1
 
@@ -80,7 +88,8 @@ def connect_to_write(path: Path, now: float) -> sqlite3.Connection:
             if not _is_ours(connection, path):
                 connection.execute("PRAGMA journal_mode=WAL")
                 _create(connection, path, now)
-            connection.execute(f"CREATE TABLE IF NOT EXISTS {LEFT_OUT}")
+            for name, columns in LATER_TABLES.items():
+                connection.execute(f"CREATE TABLE IF NOT EXISTS {name} {columns}")
             # A power cut may take the newest entries, which head still knows, and damages nothing.
             connection.execute("PRAGMA synchronous=NORMAL")
         except BaseException:
@@ -100,8 +109,10 @@ def connected_to_read(path: Path) -> Iterator[sqlite3.Connection | None]:
         quiet = "" if path.with_name(f"{path.name}-wal").exists() else "&immutable=1"
         uri = f"{path.absolute().as_uri()}?mode=ro{quiet}"
         with closing(sqlite3.connect(uri, uri=True, timeout=_BUSY_S, isolation_level=None)) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'skipped'").fetchone():
-                connection.execute(f"CREATE TEMP TABLE {LEFT_OUT}")
+            there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+            for name, columns in LATER_TABLES.items():
+                if name not in there:
+                    connection.execute(f"CREATE TEMP TABLE {name} {columns}")
             connection.execute("BEGIN")
             yield connection if _is_ours(connection, path) else None
 

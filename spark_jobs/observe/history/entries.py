@@ -12,6 +12,7 @@ from spark_jobs.observe.history.model import (
     Ending,
     Event,
     Phases,
+    RuleCount,
     Run,
     SplitLag,
 )
@@ -47,6 +48,15 @@ class Measured:
     acknowledgements: tuple[Acknowledgement, ...]
     lag: tuple[SplitLag, ...] | None  # None: the sources do not say
     skipped: Mapping[str, int] = field(default_factory=dict)  # by source: bad records that it left out
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
+
+
+@dataclass(frozen=True, slots=True)
+class LagMeasured:
+    """The lag over all sources at one time, also while no checkpoint completes."""
+
+    at: float
+    records: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +96,16 @@ class Committed:
     at: float | None  # None: it was so when a driver came to look
 
 
-Entry = Run | RunEnded | Event | Completed | Measured | Replayed | Planned | SinkCommitted | Committed | AbortedAttempt
+Entry = (
+    Run
+    | RunEnded
+    | Event
+    | Completed
+    | Measured
+    | LagMeasured
+    | Replayed
+    | Planned
+    | SinkCommitted
+    | Committed
+    | AbortedAttempt
+)

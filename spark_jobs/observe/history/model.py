@@ -32,6 +32,7 @@ EventKind = Literal[
     "mended",
     "away",
     "joined",
+    "schema",
 ]
 
 
@@ -46,6 +47,14 @@ class Run:
     started_at: float
     ended_at: float | None = None  # None: it runs, or was killed
     ended: Ending | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KilledRun:
+    """A run whose process ended without a report: it was killed, or its machine failed."""
+
+    run: Run
+    last_at: float  # of its newest checkpoint or event
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,17 @@ class Acknowledgement:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleCount:
+    """Rows of one checkpoint that a rule of a step has seen."""
+
+    step: str
+    rule: str
+    action: str  # of the rule: warn, skip, dead-letter or fail
+    rows: int  # of the step, before any of them was left out
+    failed: int  # of these, the rows that do not meet the condition
+
+
+@dataclass(frozen=True, slots=True)
 class AbortedAttempt:
     """A try of a checkpoint that ended before its decision. Nothing of it is visible (at-least-once: perhaps)."""
 
@@ -128,13 +148,16 @@ class AbortedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SplitLag:
-    """How far a checkpoint left one split behind what the plan before its own had seen: Spark tells that late."""
+    """End and position of one split, as the lag monitor measured them.
 
-    at: float  # of the sample
+    Invariant: position <= end. (In a history of version 0.2.0, the end of an older plan may be before the position.)
+    """
+
+    at: float  # time of the answer of the source, in seconds since 1970
     source: str
     split: str
-    end: Position  # next one that the source would have given
-    position: Position  # next one that the pipeline reads
+    end: Position  # position behind the newest record that can be read
+    position: Position  # next position that the pipeline reads, as head has decided it
 
     @property
     def records(self) -> int | None:
@@ -196,6 +219,7 @@ class Detail:
     acknowledgements: tuple[Acknowledgement, ...]
     aborted: tuple[AbortedAttempt, ...]
     lag: tuple[SplitLag, ...]  # as it was sampled last before the decision
+    rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,16 +252,6 @@ class Bucket:
     duration_s: float | None = None  # mean; None: no checkpoint was committed
     max_duration_s: float | None = None
     phases: Phases = Phases()  # means
-
-    @property
-    def records_per_s(self) -> float:
-        """Offsets covered."""
-        return self.records / self.width_s
-
-    @property
-    def rows_per_s(self) -> float:
-        """Over all sinks."""
-        return self.rows / self.width_s
 
 
 def sinks_of(record: CheckpointRecord) -> tuple[SinkCommit, ...]:
@@ -274,6 +288,8 @@ def failure(error: BaseException, at: float, checkpoint_id: int | None = None) -
     """What ended an epoch, or a run."""
     kind: EventKind = "fenced" if isinstance(error, FencedError) else "failure"
     message = error.message if isinstance(error, ConnectorError) else shorten(str(error))
+    if isinstance(error, SystemExit):  # its text is a number
+        message = f"the process was ended with exit code {error.code}"
     return Event(at, kind, message, type(error).__name__, getattr(error, "remedy", ""), checkpoint_id)
 
 

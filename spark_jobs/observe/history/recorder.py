@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from connectors.spec import Spec
 from spark_jobs.observe.history import entries
@@ -26,11 +27,15 @@ from spark_jobs.observe.history.model import (
 )
 from spark_jobs.observe.history.phases import phases
 from spark_jobs.observe.history.writer import Retention
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from twophase.news import Aborted, CommittedUpTo, Decided, DriverEvent, SinkAway, SinkCommitted, SinkJoined
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 from twophase.version import installed_version
+
+_LAG_EVERY_S: Final = 10.0
+"""Least time between two lags in the history. A bucket of a chart has 10 seconds or more in 15 minutes."""
 
 
 class Recorder(Listener):
@@ -46,6 +51,7 @@ class Recorder(Listener):
         self._mask = mask
         self._incarnation = ""
         self._told = ("", "")  # error and message of the newest failure
+        self._lag_at = 0.0  # time of the newest lag in the history
 
     def begun(self, at: float) -> None:
         """The run has."""
@@ -103,8 +109,15 @@ class Recorder(Listener):
         tasks = report.acknowledgements or acknowledgements_of(record)
         seconds = phases(record.started_at, record.decided_at, committed_at, report.durations_s, tasks)
         at = scope.incarnation, scope.checkpoint_id
+        rules = tuple(replace(r, step=self._text(r.step), rule=self._text(r.rule)) for r in report.rules)
         skipped = {self._text(source): count for source, count in report.skipped.items()}
-        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped))
+        self._filing.add(entries.Measured(*at, seconds, committed_at, tasks, report.splits, skipped, rules))
+
+    def on_lag(self, lag: Lag) -> None:
+        now = time.time()
+        if (records := lag.records(now)) is not None and now - self._lag_at >= _LAG_EVERY_S:
+            self._lag_at = now
+            self._filing.add(entries.LagMeasured(now, records))
 
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         self._filing.add(entries.Planned(self._incarnation, checkpoint_id, plan_s))

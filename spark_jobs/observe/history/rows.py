@@ -14,7 +14,9 @@ from spark_jobs.observe.history.model import (
     Checkpoint,
     Detail,
     Event,
+    KilledRun,
     Phases,
+    RuleCount,
     Run,
     SinkCommit,
     SplitLag,
@@ -22,6 +24,18 @@ from spark_jobs.observe.history.model import (
 from twophase.values import OffsetRange
 
 Row = dict[str, Any]
+
+KILLED: Final = (
+    "WITH traced AS (SELECT run_id, MAX(at) AS at FROM event GROUP BY run_id), "
+    "reported AS (SELECT run_id, MAX(seq), message FROM event WHERE kind = 'state' GROUP BY run_id) "
+    "SELECT run.*, MAX(run.started_at, COALESCE(traced.at, 0), COALESCE((SELECT MAX(decided_at) FROM checkpoint "
+    "WHERE decided_at >= run.started_at AND decided_at < COALESCE("
+    "(SELECT MIN(started_at) FROM run AS later WHERE later.started_at > run.started_at), 1e18)), 0)) AS last_at "
+    "FROM run LEFT JOIN traced USING (run_id) LEFT JOIN reported USING (run_id) "
+    "WHERE run.ended_at IS NULL AND COALESCE(reported.message, '') NOT IN (?, ?, ?) "
+    "ORDER BY run.started_at DESC LIMIT ?"
+)
+"""Runs that have no end and have not reported one of three endings as their state, with the time of the last trace."""
 
 CHECKPOINT: Final = (
     "SELECT checkpoint.*, incarnation, checkpoint_id <= committed AS is_committed, "
@@ -81,9 +95,9 @@ def run(row: Row) -> Run:
     return Run(**row)
 
 
-def lag(row: Row) -> tuple[SplitLag, ...]:
-    """As `packed` wrote it, by source and split."""
-    return tuple(sorted((SplitLag(*each) for each in json.loads(row["lag"])), key=lambda of: (of.source, of.split)))
+def killed(row: Row) -> KilledRun:
+    """Convert a row of `KILLED`."""
+    return KilledRun(run({key: value for key, value in row.items() if key != "last_at"}), row["last_at"])
 
 
 def aborted(row: Row) -> AbortedAttempt:
@@ -102,7 +116,14 @@ def _fields(value: Any) -> tuple[Any, ...]:
     return tuple(getattr(value, name) for name in value.__slots__)
 
 
-def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...]) -> Detail:
+def rule(row: Row) -> RuleCount:
+    """Of one checkpoint, or of all of them."""
+    return RuleCount(**{key: value for key, value in row.items() if key != "seq"})
+
+
+def detail(
+    found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...], rules: tuple[RuleCount, ...]
+) -> Detail:
     """`kept`: as `packed` wrote it; None: it is not kept any more."""
     ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
     return Detail(
@@ -111,4 +132,5 @@ def detail(found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...
         acknowledgements=tuple(Acknowledgement(*each) for each in acknowledgements or ()),
         aborted=tries,
         lag=tuple(SplitLag(*each) for each in lag or ()),
+        rules=rules,
     )

@@ -6,11 +6,11 @@ else's. Where there is no history yet the answers are empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, get_args
 
 from spark_jobs.observe.history import rows
 from spark_jobs.observe.history.database import LIFE_BITS, NAME, PHASE_COLUMNS, SINCE_BEGUN, connected_to_read
@@ -19,18 +19,21 @@ from spark_jobs.observe.history.model import (
     Bucket,
     Checkpoint,
     Detail,
+    Ending,
     Event,
     EventKind,
+    KilledRun,
+    RuleCount,
     Run,
-    SplitLag,
     Totals,
 )
-from spark_jobs.observe.history.rows import Row, packed
+from spark_jobs.observe.history.rows import Row
 from spark_jobs.observe.history.summary import Summary, filled, summarize
 
 NEWEST = 1000
 """How many checkpoints a summary is about, unless it is told."""
 
+_ENDED: tuple[str, ...] = get_args(Ending)
 _DURATION = "committed_at - started_at + COALESCE(plan_s, 0)"
 _SUMS = "sink, COUNT(*), SUM(rows), SUM(bytes), MAX(committed_at)"
 
@@ -68,7 +71,13 @@ class History:
                 checkpoint,
                 kept[0] if kept else None,
                 tuple(map(rows.aborted, aborted)),
+                _rules(ask, checkpoint.seq),
             )
+
+    def rules(self) -> tuple[RuleCount, ...]:
+        """Rows by rule of each step, over all checkpoints since the history began."""
+        with self._asked() as ask:
+            return _rules(ask, SINCE_BEGUN)
 
     def summary(self, newest: int = NEWEST) -> Summary:
         """Figures over the newest so many checkpoints."""
@@ -89,15 +98,18 @@ class History:
                 until,
             )
             buckets = {each["number"]: rows.bucket(each, width_s) for each in found}
-            return filled(buckets, since, until, width_s)
-
-    def lag(self) -> tuple[SplitLag, ...]:
-        """As it was measured last, by source and split."""
-        with self._asked() as ask:
-            newest = ask(
-                "SELECT lag FROM detail WHERE lag IS NOT NULL AND lag != ? ORDER BY seq DESC LIMIT 1", packed(None)
+            measured = ask(
+                "SELECT CAST(at / ? AS INTEGER) AS number, MAX(records) AS records "
+                "FROM lag WHERE at >= ? AND at < ? GROUP BY number",
+                width_s,
+                since,
+                until,
             )
-            return rows.lag(newest[0]) if newest else ()
+            for each in measured:  # also where no checkpoint completed
+                number, records = each["number"], each["records"]
+                bucket = buckets.get(number, Bucket(number * width_s, width_s))
+                buckets[number] = replace(bucket, lag=max(records, bucket.lag or 0))
+            return filled(buckets, since, until, width_s)
 
     def events(self, limit: int = 50, before: int | None = None, kinds: Sequence[EventKind] = ()) -> tuple[Event, ...]:
         """Newest first; of these kinds, or of all. `before`: the `seq` of the last one of the page before this one."""
@@ -120,6 +132,12 @@ class History:
         """Newest first."""
         with self._asked() as ask:
             return tuple(map(rows.run, ask("SELECT * FROM run ORDER BY started_at DESC LIMIT ?", limit)))
+
+    def killed(self, living: Collection[str], limit: int = 20) -> tuple[KilledRun, ...]:
+        """Return the runs without an end, newest first, except the `living` ones (ids)."""
+        with self._asked() as ask:
+            found = ask(rows.KILLED, *_ENDED, limit + len(living))
+            return tuple(rows.killed(row) for row in found if row["run_id"] not in living)[:limit]
 
     def totals(self) -> Totals:
         """Since the history began; what was left out of it since, for its age, counts."""
@@ -147,6 +165,11 @@ class _Ask(Protocol):
 
     def __call__(self, statement: str, /, *values: object) -> list[Row]:
         """`values`: of its question marks."""
+
+
+def _rules(ask: _Ask, seq: int) -> tuple[RuleCount, ...]:
+    found = ask("SELECT * FROM expectation WHERE seq = ? ORDER BY step, rule", seq)
+    return tuple(map(rows.rule, found))
 
 
 def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:

@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from spark_jobs.observe.history import entries
-from spark_jobs.observe.history.database import LIFE_BITS, PHASE_COLUMNS, SINCE_BEGUN, connect_to_write, naming
+from spark_jobs.observe.history.database import (
+    LIFE_BITS,
+    PHASE_COLUMNS,
+    SINCE_BEGUN,
+    connect_to_write,
+    naming,
+)
 from spark_jobs.observe.history.entries import Entry
-from spark_jobs.observe.history.model import AbortedAttempt, Event, Run
+from spark_jobs.observe.history.model import AbortedAttempt, Event, RuleCount, Run
 from spark_jobs.observe.history.rows import packed
 from twophase.positions import total
 
@@ -23,6 +29,7 @@ _EVENTS: Final = 10_000
 _NEWEST: Final = 100
 """Checkpoints that stay at any age: a start reports as many once more, and each must count once."""
 _RUNS: Final = 1_000
+_LAGS: Final = 100_000  # measurements: eleven days of one every ten seconds
 _DETAIL_BYTES: Final = 32 * 1024 * 1024  # ranges and acknowledgements, of pipelines with very many of them
 
 
@@ -46,10 +53,13 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     last = "SELECT seq FROM event ORDER BY seq DESC LIMIT 1 OFFSET ?"
     state = "SELECT seq FROM event WHERE kind = 'state' ORDER BY seq DESC LIMIT 1"  # it holds until the next one
     run(f"DELETE FROM event WHERE (at < ? OR seq <= ({last})) AND seq NOT IN ({state})", (oldest, _EVENTS))
+    last = "SELECT at FROM lag ORDER BY at DESC LIMIT 1 OFFSET ?"
+    run(f"DELETE FROM lag WHERE at < ? OR at <= ({last})", (oldest, _LAGS))
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
     for table in ("sink", "detail", "aborted"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
-    run("DELETE FROM skipped WHERE seq >= 0 AND seq < ?", (first,))
+    for table in ("skipped", "expectation"):
+        run(f"DELETE FROM {table} WHERE seq >= 0 AND seq < ?", (first,))
     size = "LENGTH(ranges) + LENGTH(acknowledgements) + COALESCE(LENGTH(lag), 0)"
     sizes = f"SELECT seq, SUM({size}) OVER (ORDER BY seq DESC) AS size FROM detail"
     run(f"DELETE FROM detail WHERE seq IN (SELECT seq FROM ({sizes}) WHERE size > ?)", (_DETAIL_BYTES,))
@@ -122,6 +132,8 @@ class HistoryWriter:
                 self._complete(entry)
             case entries.Measured():
                 self._measure(entry)
+            case entries.LagMeasured():
+                run("INSERT OR REPLACE INTO lag VALUES (?, ?)", (entry.at, entry.records))
             case entries.Replayed():
                 run("UPDATE checkpoint SET replayed = 1 WHERE seq = ?", (self._seq(entry),))
             case entries.Planned():
@@ -182,6 +194,8 @@ class HistoryWriter:
         )
         for source, records in entry.skipped.items():
             self._leave_out(seq, source, records)
+        for rule in entry.rules:
+            self._check(seq, rule)
 
     def _leave_out(self, seq: int, source: str, records: int) -> None:
         """Of a checkpoint once, and of all of them."""
@@ -189,6 +203,14 @@ class HistoryWriter:
         if run("INSERT OR IGNORE INTO skipped VALUES (?, ?, ?)", (seq, source, records)).rowcount:
             more = "ON CONFLICT DO UPDATE SET records = records + excluded.records"
             run(f"INSERT INTO skipped VALUES (?, ?, ?) {more}", (SINCE_BEGUN, source, records))
+
+    def _check(self, seq: int, rule: RuleCount) -> None:
+        """Of a checkpoint once, and of all of them."""
+        run, values = self._connection.execute, astuple(rule)
+        if run("INSERT OR IGNORE INTO expectation VALUES (?, ?, ?, ?, ?, ?)", (seq, *values)).rowcount:
+            more = "action = excluded.action, rows = rows + excluded.rows, failed = failed + excluded.failed"
+            statement = f"INSERT INTO expectation VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET {more}"
+            run(statement, (SINCE_BEGUN, *values))
 
     def _commit(self, entry: entries.Committed) -> None:
         """This one and those before it. While sinks commit behind it, a checkpoint waits for its turn there."""

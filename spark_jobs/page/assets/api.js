@@ -35,10 +35,12 @@ export function hasToken() {
   return sessionStorage.getItem(KEY) !== null;
 }
 
-export const get = (path) => ask("GET", path);
-export const post = (path, body) => ask("POST", path, body);
+const PATIENCE_MS = 10_000;
 
-async function ask(method, path, body) {
+export const get = (path, patienceMs = PATIENCE_MS) => ask("GET", path, undefined, patienceMs);
+export const post = (path, body, patienceMs = PATIENCE_MS) => ask("POST", path, body, patienceMs);
+
+async function ask(method, path, body, patienceMs) {
   const headers = {};
   if (hasToken()) headers.authorization = `Bearer ${sessionStorage.getItem(KEY)}`;
   if (body !== undefined) headers["content-type"] = "application/json";
@@ -46,7 +48,7 @@ async function ask(method, path, body) {
     method,
     headers,
     body: body === undefined ? undefined : JSON.stringify(body),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(patienceMs),
   });
   const told = await answer.json().catch(() => null);
   if (!answer.ok) throw new Refused(answer.status, told?.error ?? { message: `answer ${answer.status}`, remedy: "" });

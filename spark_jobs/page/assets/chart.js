@@ -20,7 +20,7 @@ export function lineChart(title, unit, names, least) {
   const svg = h("svg", { role: "img", tabindex: "0", height: HEIGHT });
   const tip = h("div", { class: "tip", hidden: true });
   const element = h("figure", { class: "chart" }, h("div", { class: "head" }, h("h3", null, title), h("p", null)), svg, tip);
-  let shown = { series: { since: 0, width_s: 1, buckets: 0 }, lines: [] };
+  let shown = { series: { since: 0, width_s: 1, buckets: 0, checkpoints: 0 }, lines: [] };
   let scale = null;
 
   function update(series, chart) {
@@ -48,7 +48,7 @@ export function lineChart(title, unit, names, least) {
     ]);
     parts.push(timeAxis(series, right));
     if (values.length === 0) {
-      parts.push(h("text", { class: "empty", x: (MARGIN.left + right) / 2, y: HEIGHT / 2, "text-anchor": "middle" }, "no checkpoint in this time"));
+      parts.push(h("text", { class: "empty", x: (MARGIN.left + right) / 2, y: HEIGHT / 2, "text-anchor": "middle" }, series.checkpoints ? "not measured in this time" : "no checkpoint in this time"));
     }
     [...lines].reverse().forEach((line) => {
       const second = line === lines[0] ? "" : " second";
@@ -66,7 +66,7 @@ export function lineChart(title, unit, names, least) {
   /** What each line is, and its newest value. */
   function legend(lines) {
     const newest = lines.map((line) => line.values.findLast((value) => value !== null));
-    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], h("b", null, unit(newest[which]))));
+    return lines.filter((_, which) => newest[which] !== undefined).map((_, which) => h("span", { class: which ? "second" : "first" }, h("i", null), names[which], " ", h("b", null, unit(newest[which]))));
   }
 
   function timeAxis(series, right) {

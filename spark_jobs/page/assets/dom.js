@@ -9,6 +9,7 @@ export function h(tag, props, ...children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element[name] = value;
+    else if (name === "checked") element.checked = value; // the attribute means only the beginning
     else if (name === "style") Object.assign(element.style, value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
@@ -19,10 +20,22 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-const HANDLERS = ["onclick", "onkeydown", "onsubmit", "onchange", "onpointermove", "onpointerleave", "onfocus", "onblur"];
+const HANDLERS = ["onclick", "onkeydown", "onsubmit", "onchange", "oninput", "onpointermove", "onpointerleave", "onfocus", "onblur"];
+
+/** Let the keyboard reach what is wider than its place, and nothing else: a table, which `data-label` names. */
+export function markScrolling(root) {
+  for (const element of root.querySelectorAll("[data-keep][data-label]")) {
+    const scrolls = element.scrollWidth > element.clientWidth + 1;
+    if (scrolls === element.hasAttribute("tabindex")) continue;
+    for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": element.dataset.label })) {
+      if (scrolls) element.setAttribute(name, value);
+      else element.removeAttribute(name);
+    }
+  }
+}
 
 /** Make `target` contain what `children` describe, and change only what differs: focus, hover and scroll stay.
- * What is inside an element with `data-own` is somebody else's. */
+ * What is inside an element with `data-own` is somebody else's, and so are attributes that `data-keep` names. */
 export function show(target, ...children) {
   patchChildren(target, children.flat(Infinity).filter((each) => each instanceof Node));
 }
@@ -45,13 +58,15 @@ function patch(found, wanted) {
     if (found.data !== wanted.data) found.data = wanted.data;
     return;
   }
+  const kept = ["style", ...(found.getAttribute("data-keep") ?? "").split(" ")];
   for (const { name } of [...found.attributes]) {
-    if (name !== "style" && !wanted.hasAttribute(name)) found.removeAttribute(name);
+    if (!kept.includes(name) && !wanted.hasAttribute(name)) found.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
     if (name !== "style" && found.getAttribute(name) !== value) found.setAttribute(name, value);
   }
   if (found.style.cssText !== wanted.style.cssText) found.style.cssText = wanted.style.cssText;
+  if (found.checked !== wanted.checked) found.checked = wanted.checked;
   for (const name of HANDLERS) found[name] = wanted[name];
   if (!found.hasAttribute("data-own")) patchChildren(found, [...wanted.childNodes]);
 }

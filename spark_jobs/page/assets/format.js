@@ -66,13 +66,22 @@ export function bytes(value) {
 
 const pad = (number) => String(number).padStart(2, "0");
 
-/** 14:03:09, or 2 Mar 14:03:09 on another day. By the browser's clock and zone. */
-export function time(at, withSeconds = true) {
-  if (at === null || at === undefined) return DASH;
+/** 2 Mar, or 2 Mar 2025 in another year. By the browser's zone. */
+export function day(at) {
   const when = new Date(at * 1000);
-  const clock = `${pad(when.getHours())}:${pad(when.getMinutes())}${withSeconds ? `:${pad(when.getSeconds())}` : ""}`;
-  if (when.toDateString() === new Date().toDateString()) return clock;
-  return `${when.getDate()} ${when.toLocaleString("en", { month: "short" })} ${clock}`;
+  const year = when.getFullYear() === new Date().getFullYear() ? "" : ` ${when.getFullYear()}`;
+  return `${when.getDate()} ${when.toLocaleString("en", { month: "short" })}${year}`;
+}
+
+/** 14:03:09. By the browser's zone. */
+export function clock(at) {
+  const when = new Date(at * 1000);
+  return [when.getHours(), when.getMinutes(), when.getSeconds()].map(pad).join(":");
+}
+
+/** 2 Mar 14:03:09 */
+export function time(at) {
+  return at === null || at === undefined ? DASH : `${day(at)} ${clock(at)}`;
 }
 
 /** For a tooltip. */

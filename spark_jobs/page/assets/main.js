@@ -1,12 +1,15 @@
 // The page: where one is, what is asked of the server every two seconds, and what is drawn of it.
 
 import { get, hasToken, forgetToken, Refused, takeToken } from "./api.js";
-import { h, show } from "./dom.js";
+import { h, markScrolling, show } from "./dom.js";
 import * as format from "./format.js";
 import { askForToken, buttons, dialog } from "./steer.js";
 import * as checkpoints from "./view_checkpoints.js";
 import * as failures from "./view_failures.js";
+import * as graph from "./view_graph.js";
+import * as letters from "./view_letters.js";
 import * as list from "./view_list.js";
+import * as log from "./view_log.js";
 import * as overviewView from "./view_overview.js";
 import * as sinks from "./view_sinks.js";
 import * as spec from "./view_spec.js";
@@ -16,8 +19,11 @@ const KEYS = "eos.keys"; // whether single keys act: who speaks to the page may 
 const TABS = [
   ["overview", "Overview", overviewView],
   ["checkpoints", "Checkpoints", checkpoints],
+  ["graph", "Graph", graph],
   ["sinks", "Sinks", sinks],
+  ["letters", "Dead letters", letters],
   ["failures", "Failures", failures],
+  ["log", "Log", log],
   ["spec", "Spec", spec],
 ];
 
@@ -88,6 +94,7 @@ function draw() {
   if (route.key === null) show(main, pipelines && pipelines.length > 1 ? list.render(context) : []);
   else show(main, h("div", { "data-key": [route.key, route.tab, ...route.rest].join("/") }, viewOf(route).render(context)));
   viewOf(route).rendered?.(main);
+  markScrolling(main);
 }
 
 function drawHeader(context) {
@@ -147,7 +154,7 @@ const keysAct = () => localStorage.getItem(KEYS) !== "off";
 function help() {
   const keys = [
     ...TABS.map(([, text], at) => [String(at + 1), text]),
-    ["Esc", "back from one checkpoint to all"],
+    ["Esc", "back from one entry to the list"],
     ["d", "dark or light"],
     ["← →", "values of a chart that has the focus"],
     ["?", "this list"],
@@ -174,6 +181,7 @@ function moved() {
   route = next;
   window.scrollTo(0, 0);
   refresh();
+  document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 takeToken();
@@ -184,6 +192,7 @@ document.getElementById("skip").onclick = (event) => {
 };
 addEventListener("hashchange", moved);
 addEventListener("keydown", onKey);
+addEventListener("resize", () => markScrolling(document.getElementById("main")));
 document.addEventListener("visibilitychange", () => document.hidden || refresh());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
 refresh();

@@ -33,7 +33,7 @@ export function section(title, aside, ...content) {
 export function table(caption, columns, rows) {
   return h(
     "div",
-    { class: "scroll" },
+    { class: "scroll", "data-keep": "tabindex role aria-label", "data-label": caption },
     h(
       "table",
       null,
@@ -80,7 +80,8 @@ export function olderOnes(pages, ask, refresh) {
 }
 
 export function timeCell(at) {
-  return h("span", { title: format.exact(at) }, format.time(at));
+  if (at === null || at === undefined) return h("span", null, format.none);
+  return h("span", { class: "time", title: format.exact(at) }, h("span", null, format.day(at)), " ", h("span", null, format.clock(at)));
 }
 
 export function quiet(text) {

@@ -11,13 +11,18 @@ export function buttons({ key, overview, isGone, isLocked, refresh }) {
   const canSteer = key !== null && overview?.can_steer === true && !isGone;
   if (isLocked || (canSteer && !hasToken())) return [h("button", { type: "button", onclick: () => askForToken(refresh) }, "Unlock")];
   if (!canSteer) return [];
-  const wish = (kind, text, onclick, tone = "") => h("button", { type: "button", class: tone, "data-key": kind, onclick }, text);
-  return [
-    wish("checkpoint", "Checkpoint", () => send(overview, "checkpoint", undefined, refresh)),
-    wish("savepoint", "Savepoint", () => send(overview, "savepoint", undefined, refresh)),
-    wish("stop", "Stop", () => confirmStop(overview, refresh), "danger"),
-  ];
+  return overview.actions.map((kind) => {
+    const { ask = send, tone = "" } = ACTIONS[kind] ?? {};
+    const text = kind[0].toUpperCase() + kind.slice(1);
+    return h("button", { type: "button", class: tone, "data-key": kind, onclick: () => ask(overview, kind, undefined, refresh) }, text);
+  });
 }
+
+/** Actions that are confirmed, or look different. The server says which ones there are: an unknown one is sent as it is. */
+const ACTIONS = {
+  restart: { ask: confirmRestart },
+  stop: { ask: confirmStop, tone: "danger" },
+};
 
 async function send({ key }, kind, body, refresh) {
   const note = tell(`${kind}: asked …`);
@@ -45,7 +50,12 @@ async function follow(key, asked, note, kind) {
   change(note, `${kind}: ${words}`, state.state !== "done");
 }
 
-function confirmStop(overview, refresh) {
+function confirmRestart(overview, kind, _body, refresh) {
+  const words = "It finishes the running checkpoint. Then the query starts again in the same process, as after a failure: connections, permits and Spark's plan are new.";
+  dialog(`Restart ${overview.name}?`, [h("p", null, words)], "Restart", () => send(overview, kind, undefined, refresh));
+}
+
+function confirmStop(overview, kind, _body, refresh) {
   const now = h("input", { type: "checkbox", name: "now" });
   dialog(
     `Stop ${overview.name}?`,
@@ -54,7 +64,7 @@ function confirmStop(overview, refresh) {
       h("label", null, now, "Abort the running checkpoint instead; its records are read again by the next start."),
     ],
     "Stop",
-    () => send(overview, "stop", { now: now.checked }, refresh),
+    () => send(overview, kind, { now: now.checked }, refresh),
     "danger",
   );
 }
@@ -94,6 +104,12 @@ export function dialog(title, content, yes, act, tone = "") {
   element.onclose = () => element.remove();
   document.getElementById("dialogs").append(element);
   element.showModal();
+}
+
+/** Show a note; its `change` writes the outcome, which goes after some seconds. */
+export function note(text) {
+  const told = tell(text);
+  return { change: (words, bad) => change(told, words, bad) };
 }
 
 function tell(text) {

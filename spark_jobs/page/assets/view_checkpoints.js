@@ -89,18 +89,18 @@ function stateOf({ is_committed, attempt, replayed, mode, skipped }) {
 }
 
 function figures() {
-  const columns = [["", "tight"], ["mean", "number wide"], ["p50", "number"], ["p95", "number"], ["p99", "number wide"], ["max", "number"]];
+  const columns = [["figure", "tight"], ["mean", "number wide"], ["p50", "number"], ["p95", "number"], ["p99", "number wide"], ["max", "number"]];
   const line = (name, found, write) => [h("span", { class: "soft" }, name), ...["mean", "p50", "p95", "p99", "max"].map((each) => write(found?.[each]))];
   return h(
     "div",
-    { class: "split" },
+    { class: "split even" },
     table("Checkpoints", columns, [
       line("duration", summary.duration_s, format.seconds),
       line("records", summary.records, format.count),
       line("rows", summary.rows, format.count),
       line("size", summary.bytes, format.bytes),
     ]),
-    table("Phases", columns.map(([name, kind]) => [name, kind]), PHASES.map(([name]) => line(name, summary.phases[name], format.seconds))),
+    table("Phases", [["phase", "tight"], ...columns.slice(1)], PHASES.map(([name]) => line(name, summary.phases[name], format.seconds))),
   );
 }
 

@@ -8,12 +8,14 @@ import { olderOnes, quiet, section, table, timeCell, waiting } from "./parts.js"
 
 const pages = new Pages("events");
 let tries = []; // that were aborted
+let killed = [];
 let runs = null;
 
 export async function load(key) {
   const [failures, told] = await Promise.all([get(`pipelines/${key}/failures?limit=30`), get(`pipelines/${key}/runs`)]);
   return () => {
     pages.newest(failures);
+    ({ killed } = failures);
     tries = failures.aborted;
     ({ runs } = told);
   };
@@ -25,12 +27,27 @@ export function render({ key, overview, refresh }) {
     section(
       "Failures and restarts",
       null,
-      pages.shown.length ? h("ol", { class: "events" }, pages.shown.map(event)) : quiet("Nothing has failed."),
+      all().length ? h("ol", { class: "events" }, all().map(event)) : quiet("Nothing has failed."),
       olderOnes(pages, (before) => get(`pipelines/${key}/failures?limit=200&before=${before}`), refresh),
     ),
     tries.length ? section("Aborted tries", h("p", null, "nothing of them is visible"), aborted(key)) : null,
     section("Runs", h("p", null, "one for each process, newest first"), processes(overview)),
   ];
+}
+
+/** Events and killed runs in one list, newest first; of killed runs only the ones that are not older than the list. */
+function all() {
+  const oldest = pages.before === null ? -Infinity : pages.shown.at(-1).at;
+  const of = killed.filter((each) => each.last_at >= oldest).map((each) => ({
+    seq: each.run_id,
+    at: each.last_at,
+    kind: "killed",
+    message: `Process ${each.pid} on ${each.host} ended without a report: it was killed, or its machine failed.`,
+    remedy: "The next start continues after the last completed checkpoint.",
+    error: `run ${each.run_id}`,
+    checkpoint_id: null,
+  }));
+  return [...pages.shown, ...of].sort((one, other) => other.at - one.at);
 }
 
 function event(each) {
@@ -78,4 +95,5 @@ export function left() {
   pages.forget();
   runs = null;
   tries = [];
+  killed = [];
 }

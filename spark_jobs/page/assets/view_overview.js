@@ -32,6 +32,7 @@ export function render({ overview, refresh }) {
   return [
     h("p", { class: "promise" }, overview.guarantee),
     h("dl", { class: "figures" }, figures(overview)),
+    inProgress(overview),
     section(
       "Over time",
       h(
@@ -69,16 +70,51 @@ function choose(seconds, refresh) {
   refresh();
 }
 
-function figures({ throughput, lag_records, last, last_duration_s, head, totals, now }) {
+function lagAge({ lag_unknown, lag_measured, lag_age_s }) {
+  if (lag_age_s === null) return "not measured";
+  const age = `${format.span(lag_age_s)} ago`;
+  return lag_unknown ? `${format.short(lag_measured)} ${age}` : `measured ${age}`;
+}
+
+function figures(overview) {
+  const { throughput, lag_records, lag_unknown, last, last_duration_s, head, totals, now } = overview;
   const behind = head?.waiting ?? 0;
   return [
     figure("Throughput, records/s", format.short(throughput.records_per_s), `${format.short(throughput.rows_per_s)} rows/s, ${format.bytes(throughput.bytes_per_s)}/s`),
-    figure("Lag, records", format.short(lag_records), "after the newest checkpoint"),
+    figure("Lag, records", lag_unknown ? "unknown" : format.short(lag_records), lagAge(overview), lag_unknown ? "warn" : ""),
     figure("Checkpoint", last ? `${last.checkpoint_id}` : format.none, last ? `decided ${format.span(now - last.decided_at)} ago` : "none yet"),
     figure("Duration", format.seconds(last_duration_s), "of the last one"),
     figure("Waiting", format.count(behind), behind ? "not yet in every sink" : "all are committed", behind ? "warn" : ""),
     figure("Records", format.short(totals.records), `in ${format.count(totals.checkpoints)} checkpoints`),
   ];
+}
+
+const PHASE_NAMES = { idle: "none is in progress", start: "start", tasks: "tasks", decide: "decide", wait: "wait", commit: "commit" };
+
+/** The checkpoint in progress: always the same lines, so that nothing moves. */
+function inProgress({ is_running, is_here, in_progress: found, run_page, now, state_size }) {
+  if (!is_running) return null;
+  if (!found && is_here) return section("In progress", null, h("p", { class: "soft" }, "No query runs at this moment."));
+  if (!found) return section("In progress", null, h("p", { class: "soft" }, "Known to the page of the run only", run_page ? [": ", webLink(run_page)] : ", which `eos run --ui` serves", "."));
+  const { checkpoint_id: id, phase, since, started_at, due_at, tasks, waits_for } = found;
+  const facts = [
+    ["checkpoint", id === null ? "none" : `${id}, for ${format.span(now - started_at)}`],
+    ["phase", id === null ? PHASE_NAMES[phase] : `${PHASE_NAMES[phase]}, for ${format.span(now - since)}`],
+    ["waits for", due_at === null ? waits_for : `${waits_for}, in ${format.span(due_at - now)}`],
+    ["tasks", tasks ? [`${format.count(tasks.done)} of ${format.count(tasks.total)} done, ${format.count(tasks.running)} run${tasks.failed ? `, ${format.count(tasks.failed)} failed` : ""}`, meter(tasks.done / tasks.total)] : format.none],
+  ];
+  if (state_size) {
+    facts.push(["watermark", state_size.watermark === null ? format.none : timeCell(state_size.watermark)]);
+    facts.push(["state", `${format.count(state_size.rows)} rows, ${format.bytes(state_size.memory_bytes)} in memory, ${format.count(state_size.operators)} stateful operators`]);
+  }
+  return section("In progress", null, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
+}
+
+const meter = (share) => h("div", { class: "meter" }, h("i", { style: { width: `${Math.min(share, 1) * 100}%` } }));
+
+/** A link, if it is one of the web: whatever else the text says stays text. */
+function webLink(url) {
+  return /^https?:\/\//.test(url) ? h("a", { href: url, rel: "noopener noreferrer", target: "_blank" }, url) : h("code", null, url);
 }
 
 function withheld({ withheld: splits, withheld_records, now }) {
@@ -99,25 +135,25 @@ function withheld({ withheld: splits, withheld_records, now }) {
   );
 }
 
-function lag({ lag: splits }) {
+function lag({ lag: splits, lag_unknown, lag_at }) {
   const largest = Math.max(...splits.map((each) => each.records), 1);
   const rows = splits.map((each) => [
     each.source,
     each.split,
     format.position(each.position),
     format.position(each.end),
-    h("span", null, format.count(each.records), h("div", { class: "meter" }, h("i", { style: { width: `${(each.records / largest) * 100}%` } }))),
+    h("span", null, format.count(each.records), meter(each.records / largest)),
   ]);
   const columns = [["source", "name wide"], ["split", "name"], ["next offset", "number wide"], ["end", "number wide"], ["lag", "number"]];
-  const at = splits[0]?.at;
+  const at = lag_at === null ? "" : `measured at ${format.time(lag_at)}`;
   return section(
     "Lag by partition",
-    h("p", null, at === undefined ? "" : `at ${format.time(at)}`),
+    h("p", { class: lag_unknown ? "warn" : null }, lag_unknown ? `unknown: ${lag_unknown}${at && `; ${at}`}` : at),
     splits.length ? table("Lag by partition", columns, rows) : h("p", { class: "soft" }, "Not measured yet."),
   );
 }
 
-function run({ head, run: newest, totals, mode, interval_s, now, is_running }) {
+function run({ head, run: newest, totals, mode, interval_s, now, is_running, spark_ui }) {
   const facts = [
     ["mode", mode],
     ["interval", format.seconds(interval_s)],
@@ -128,9 +164,10 @@ function run({ head, run: newest, totals, mode, interval_s, now, is_running }) {
     ["run", newest ? h("code", null, newest.run_id) : format.none],
     ["process", newest ? `${newest.pid} on ${newest.host}, eos ${newest.version}` : format.none],
     [is_running ? "up for" : "started", newest ? (is_running ? format.span(now - newest.started_at) : timeCell(newest.started_at)) : format.none],
+    spark_ui ? ["Spark's UI", webLink(spark_ui)] : null,
     ["restarts, failures", `${format.count(totals.restarts)}, ${format.count(totals.failures)}`],
     ["aborted tries", format.count(totals.aborted)],
     ["bad records left out", totals.skipped ? `${format.count(totals.skipped)} (${format.percent(totals.skipped / totals.records)})` : "0"],
   ];
-  return section("Run", null, h("dl", { class: "facts" }, facts.map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
+  return section("Run", null, h("dl", { class: "facts" }, facts.filter(Boolean).map(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
 }

@@ -45,7 +45,7 @@ function sink(each) {
       figure(each.is_dead_letter ? "Dead letters" : "Rows", format.short(each.rows), `in ${format.count(each.checkpoints)} checkpoints`),
       figure("Size", format.bytes(each.bytes)),
       figure("Backlog", format.count(behind), behind ? `${format.count(each.backlog_rows)} rows, ${format.bytes(each.backlog_bytes)}` : "nothing waits", behind ? "warn" : ""),
-      figure("Committed", format.time(each.committed_at), "newest commit"),
+      figure("Committed", each.committed_at === null ? format.none : format.clock(each.committed_at), each.committed_at === null ? "" : `on ${format.day(each.committed_at)}`),
     ),
   );
 }

@@ -13,7 +13,7 @@ export async function load(key) {
 
 export function render() {
   if (text === null) return [waiting()];
-  return [section("Spec", h("p", null, "with every default; secrets are hidden"), h("pre", { tabindex: "0", "aria-label": "the spec as YAML" }, text.trimEnd().split("\n").map(line)))];
+  return [section("Spec", h("p", null, "with every default; secrets are hidden"), h("pre", { tabindex: "0", role: "region", "aria-label": "the spec as YAML" }, text.trimEnd().split("\n").map(line)))];
 }
 
 function line(source) {

@@ -67,13 +67,13 @@ class Checkpoints(Answer):
 
 
 class SplitLag(Answer):
-    """One split after the newest checkpoint, against the end that the plan before its own has seen."""
+    """End and position of one split, as the lag monitor measured them."""
 
     at: float
     source: str
     split: str
     position: Any  # next one that the pipeline reads: an integer, a text, or a list of positions
-    end: Any  # next one that the source would have given
+    end: Any  # position behind the newest record that can be read
     records: int | None  # between the two; None: the source does not count
 
 
@@ -125,6 +125,16 @@ class Range(Answer):
     end: Any
 
 
+class Expectation(Answer):
+    """Rows that a rule of a step has seen."""
+
+    step: str
+    rule: str
+    action: str  # warn, skip, dead-letter or fail
+    rows: int  # of the step, before any of them was left out
+    failed: int  # of these, the rows that do not meet the condition
+
+
 class Detail(Answer):
     """One checkpoint, whole; an old one has neither ranges nor acknowledgements any more."""
 
@@ -133,6 +143,7 @@ class Detail(Answer):
     acknowledgements: list[Acknowledgement]
     aborted: list[AbortedAttempt]
     lag: list[SplitLag]
+    expectations: list[Expectation]  # of the steps' rules, in this checkpoint
 
 
 class Event(Answer):
@@ -149,12 +160,23 @@ class Event(Answer):
     delay_s: float | None
 
 
+class KilledRun(Answer):
+    """A process that ran the pipeline and ended without a report."""
+
+    run_id: str
+    host: str
+    pid: int
+    started_at: float
+    last_at: float  # of its newest checkpoint or event
+
+
 class Events(Answer):
     """Newest first."""
 
     events: list[Event]
     before: int | None  # of the next, older page; None: this was the last one
     aborted: list[AbortedAttempt]  # the newest, as many as `limit`, whatever `before` is
+    killed: list[KilledRun]  # the newest, as many as `limit`, whatever `before` is
 
 
 class Distribution(Answer):
@@ -199,9 +221,10 @@ class Chart(Answer):
 
 
 class Series(Answer):
-    """For charts: bucket n begins at `since + n * width_s`."""
+    """For charts: bucket n begins at `since + n * width_s`. The last one may be under way."""
 
     since: float
     width_s: float
     buckets: int
+    checkpoints: int  # decided in all buckets
     charts: list[Chart]

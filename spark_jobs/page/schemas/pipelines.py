@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from spark_jobs.page.schemas.base import Answer, Problem
-from spark_jobs.page.schemas.checkpoints import Checkpoint, SplitLag, WithheldSplit
+from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
 
-State = Literal["new", "starting", "running", "restarting", "stopping", "stopped", "caught up", "failed", "killed"]
+State = Literal[
+    "new", "starting", "running", "paused", "restarting", "stopping", "stopped", "caught up", "failed", "killed"
+]
 
 
 class PipelineName(Answer):
@@ -82,6 +84,37 @@ class Totals(Answer):
     skipped: int  # bad records that sources left out
 
 
+class TaskCounts(Answer):
+    """Tasks of the Spark jobs of the checkpoint in progress."""
+
+    total: int
+    done: int
+    running: int
+    failed: int  # attempts
+
+
+class InProgress(Answer):
+    """The checkpoint in progress, or what the next one waits for."""
+
+    phase: Literal["idle", "start", "tasks", "decide", "wait", "commit"]
+    since: float  # of the current action
+    waits_for: str
+    checkpoint_id: int | None  # None: no checkpoint is in progress
+    started_at: float | None
+    due_at: float | None  # of the next checkpoint
+    tasks: TaskCounts | None  # None: no job runs
+
+
+class StateSize(Answer):
+    """State and watermark of the query after its newest batch."""
+
+    at: float
+    watermark: float | None
+    operators: int
+    rows: int
+    memory_bytes: int
+
+
 class Overview(Answer):
     """How a pipeline stands."""
 
@@ -92,17 +125,28 @@ class Overview(Answer):
     state: State
     detail: str  # of the state, for people; may be empty
     is_running: bool
+    is_here: bool  # this process runs it
     can_steer: bool  # somebody runs it who will answer
+    actions: list[str]  # requests that the pipeline takes now: POST to the path of this name
     now: float  # by the server's clock
     interval_s: float
     head: Head | None  # None: never started, or not to be read (see `problems`)
     run: Run | None  # the newest
     totals: Totals
     throughput: Throughput
-    lag_records: int | None
-    lag: list[SplitLag]
+    lag_records: int | None  # None: unknown now, or no source of a spec
+    lag_unknown: str  # why it is unknown; empty: it is known
+    lag_at: float | None  # time of the newest measurement that succeeded in every source
+    lag_age_s: float | None
+    lag_measured: int | None  # its number, also where it is too old to be the lag of now
+    lag: list[SplitLag]  # of that measurement
     withheld_records: int | None
     withheld: list[WithheldSplit]
+    in_progress: InProgress | None  # None: no query runs, or another process runs the pipeline
+    state_size: StateSize | None  # None: no state and no watermark, or not known to this process
+    spark_ui: str | None  # URL, if Spark's UI is on and this process runs the pipeline
+    run_page: str | None  # URL of the page of the run, if another process serves one
+    expectations: list[Expectation]  # of the steps' rules, since the history began
     last: Checkpoint | None
     last_duration_s: float | None  # of the newest that is committed everywhere
     problems: list[Problem]  # what could not be read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -40,6 +41,7 @@ class Pacing:
     admission: Admission
     path: Path
     begun: int = 0
+    _is_paused: bool = False
     _is_over: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -80,6 +82,12 @@ class Pacing:
             self.schedule.ask(time.monotonic())
             self._write()
 
+    def pause(self, *, paused: bool) -> None:
+        """Plan nothing while `paused`. A plan that has begun may still become a batch. Does not block."""
+        with self._lock:
+            self._is_paused = paused
+            self._write()
+
     def stop(self) -> None:
         """Nothing more is to be planned: Spark waits for its planner before it ends a query."""
         with self._lock:
@@ -91,7 +99,8 @@ class Pacing:
             return
         least, most = _IDLE_S
         idle_wait_s = min(max(self.schedule.interval_s / 2, least), most)
-        pace = Pace(self.begun, self.schedule.due_s, self.admission.max_records, idle_wait_s)
+        due_s = math.inf if self._is_paused else self.schedule.due_s
+        pace = Pace(self.begun, due_s, self.admission.max_records, idle_wait_s)
         with naming(self.path):
             pace.write(self.path)
 

@@ -118,13 +118,6 @@ def test_a_distribution_that_says_it_is_this_project_is_refused(hostile: Hostile
     assert run_command_line(["schema"]) == 0
 
 
-def test_an_entry_point_without_a_module_affects_no_suggestion(hostile: Hostile) -> None:
-    hostile.install({plugins.SINKS: {"aa": "os; print('x')"}}, {})
-    Path("spec.yaml").write_text(Path("spec.yaml").read_text().replace("shelf", "mariadb"))
-    with pytest.raises(SpecMistakesError, match="wrong value: 'mariadb'; did you mean 'mysql'"):
-        load_spec("spec.yaml", {})
-
-
 def test_the_metadata_of_a_distribution_adds_no_line_to_a_message(hostile: Hostile) -> None:
     metadata = "Metadata-Version: 2.1\nName: eos-shelf\nVersion: 9\n spec.yaml:1: pipeline: ok\n"
     hostile.install(_POINTS, {"shelf": "raise ImportError"}, metadata)

@@ -81,7 +81,7 @@ def test_a_connector_of_another_distribution_is_one_like_any(world: Plugins) -> 
 def test_a_connector_that_takes_no_dead_letters_says_so(world: Plugins) -> None:
     world.install("eos-shelf", {plugins.SINKS: {"shelf": "shelf:ShelfEntry"}}, shelf=SHELF)
     Path("spec.yaml").write_text(f"{_SPEC}dead_letter: {{connector: shelf, box: blue}}\n")
-    assert world.run("validate", "spec.yaml")[1].endswith("dead_letter.connector: 'shelf' takes no dead letters")
+    assert "dead_letter.connector: 'shelf' takes no dead letters" in world.run("validate", "spec.yaml")[1]
 
 
 BROKEN = {
@@ -181,7 +181,7 @@ def test_two_plugins_of_one_name(world: Plugins) -> None:
 def test_a_name_that_nothing_brings(world: Plugins) -> None:
     code, told = world.run("validate", "spec.yaml")
     assert code == 2
-    assert told.endswith("sinks[0].connector: wrong value: 'shelf'; allowed: kafka, mysql, postgresql, sqlite")
+    assert "sinks[0].connector: wrong value: 'shelf'; allowed: kafka, mariadb, mysql, postgresql, print, sqlite" in told
 
 
 def test_a_plugin_is_imported_only_where_a_spec_names_it(world: Plugins) -> None:
@@ -227,7 +227,7 @@ def test_secrets_and_formats_of_another_distribution(world: Plugins) -> None:
     assert "wine-of-1961" in spec.secrets
     assert "reversed" in spec.sources[0].where
     Path("other.yaml").write_text(text.replace("topics: [orders]", 'topics: [orders], group_id: "${cellar:first}"'))
-    assert world.run("validate", "other.yaml")[1].endswith("the cellar has no shelf first; allowed: ${cellar:third}")
+    assert "the cellar has no shelf first; allowed: ${cellar:third}" in world.run("validate", "other.yaml")[1]
 
 
 def test_secrets_that_cannot_be_imported_are_one_error(world: Plugins) -> None:

@@ -46,7 +46,7 @@ def test_the_kept_outcomes_are_of_many_kinds() -> None:
     assert [tuple(golden["mixture"]) for golden in _GOLDEN] == list(MIXTURES)
     assert sum(golden["rows"] for golden in _GOLDEN) == 3_886
     assert sum(len(golden["bad"]) for golden in _GOLDEN) == 634
-    assert len({reason for golden in _GOLDEN for _, reason in golden["bad"]}) == 106
+    assert len({reason for golden in _GOLDEN for _, reason in golden["bad"]}) == 118
 
 
 def _assert_as_halved(records: list[bytes | None], schema: pa.Schema) -> None:

@@ -216,17 +216,45 @@ def test_reasons_name_the_field() -> None:
         b'{"id": "x"}': "field id: expected number, found string",
         b'{"id": 1, "o": {"a": true}}': "field o/a: expected number, found boolean",
         b'{"id": 1, "id": 2}': "field id is given twice",
-        b'{"id": 99999999999999999999}': "field id: '99999999999999999999' does not fit int64",
+        b'{"id": 99999999999999999999}': "field id: '99999999999999999999' does not fit BIGINT",
         b'{"name": "n"}': "field id: a required field was absent",
         b"": "not valid JSON: empty value",
         b"[1]": "not valid JSON: not a JSON object",
-        b'{"id": 1}{"id": 2}': "not valid JSON: more than one JSON document in a value",
+        b"no": "not valid JSON: not a JSON object, at character 1: 'no'",
+        b'{"id": 1}{"id": 2}': "not valid JSON: more than one JSON document in a value, at character 10: '{\"id\": 2}' "
+        "behind '{\"id\": 1}'",
         b"\xff": "not UTF-8: byte 0xff at position 0",
-        b'{"id": tru}': "not valid JSON: Invalid value.",
-        b'{"id": 1}\0}': "not valid JSON: a raw NUL byte is not JSON",
+        b'{"id": tru}': "not valid JSON: Invalid value, at character 8: 'tru}' behind '{\"id\": '",
+        b'{"id": 1}\0}': "not valid JSON: a raw NUL byte is not JSON, at character 10: '\\x00}' behind '{\"id\": 1}'",
     }
     for value, reason in reasons.items():
         assert [entry.reason for entry in decoder.decode(pa.array([value], pa.binary())).bad] == [reason]
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ('{"id": 1,}', "at character 10: '}' behind '{\"id\": 1,'"),
+        ('{"id": 1, "name": "n"', "at its end, character 22: is it cut off?"),
+        ('{\n  "id": 1,\n  name: 2}', "at line 3, column 3: 'name: 2}' behind ' \"id\": 1,\\n  '"),
+        ('{"name": "' + "n" * 5000 + '" 7}', "at character 5013: '7}' behind 'nnnnnnnnnn\" '"),
+    ],
+)
+def test_a_record_that_is_not_json_says_where_it_stops_being_json(value: str, place: str) -> None:
+    decoder = JsonFormat(parse_ddl("id BIGINT, name STRING"))
+    good = b'{"id": 1}'
+    (bad,) = decoder.decode(pa.array([good, value.encode(), good], pa.binary())).bad
+    assert bad.index == 1
+    assert bad.reason.startswith("not valid JSON: ")
+    assert bad.reason.endswith(f", {place}")
+
+
+@pytest.mark.parametrize("value", ['{"id": 1e999}', '{"name": "\\ud800"}', '{"zz":' + "[" * 20_000 + '"}'])
+def test_a_place_that_is_not_known_is_left_out(value: str) -> None:
+    decoder = JsonFormat(parse_ddl("id BIGINT, name STRING"))
+    (bad,) = decoder.decode(pa.array([value.encode()], pa.binary())).bad
+    assert bad.reason.startswith(("not valid JSON: ", "field "))
+    assert "behind" not in bad.reason
 
 
 def test_tombstones() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connectors.api.contracts import Horizon
 from connectors.sources.built import BuiltSource
 from connectors.sources.split_source import SplitSource
 from eos.errors import BadRecordError, IdentityError, OffsetOutOfRangeError, SourceError
@@ -87,6 +88,31 @@ def test_an_end_that_goes_backwards_loses_no_record_silently() -> None:
 def test_a_split_that_vanishes_loses_no_record_silently() -> None:
     with pytest.raises(OffsetOutOfRangeError, match="source s: b is gone, and the pipeline has begun to read it"):
         BuiltSource("s", _Small()).horizon(StartingPoint({"a": 0, "b": 7}))
+
+
+@dataclass(frozen=True)
+class _Unbounded(_Small):
+    """Plans one record at a time, of as many as `current` says."""
+
+    current: Any = None
+
+    def current_end(self, split: str, start: Position) -> Position | None:
+        return self.current  # type: ignore[no-any-return]
+
+
+def test_the_current_end_is_the_end_that_can_be_planned_unless_the_source_says_otherwise() -> None:
+    known = StartingPoint({"a": 0})
+    assert BuiltSource("s", _Small(last=7)).current_ends(known) == Horizon({"a": 7}, StartingPoint())
+    assert BuiltSource("s", _Small(last=7)).current_ends(StartingPoint()) == Horizon({"a": 7}, StartingPoint({"a": 0}))
+    assert BuiltSource("s", _Unbounded(current=900)).current_ends(known) == Horizon({"a": 900}, StartingPoint())
+    assert BuiltSource("s", _Unbounded()).current_ends(known) is None, "a total without it would be too small"
+
+
+def test_a_current_end_that_is_no_position_names_source_and_split() -> None:
+    with pytest.raises(IdentityError, match=r"source s, split a: `current_end`: .* is not a position"):
+        BuiltSource("s", _Unbounded(current=1.5)).current_ends(StartingPoint())
+    with pytest.raises(OffsetOutOfRangeError, match="source s: b is gone, and the pipeline has begun to read it"):
+        BuiltSource("s", _Small()).current_ends(StartingPoint({"a": 0, "b": 7}))
 
 
 def test_a_witness_that_is_no_text_is_refused() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.spec import Mistake, SpecMistakesError, load_spec
+from connectors.spec import Mistake, PythonStep, SpecMistakesError, load_spec
+from connectors.sql.mysql.entry import MySqlEntry
 
 GOOD = """\
 pipeline: orders
@@ -162,6 +163,21 @@ SINGLE = [
         "transforms[1].options['a b']",
         "cannot be the name",
     ),
+    (
+        "    from: big\n",
+        "    from: big\n    options: {state_ttl_ms: 1}\n    state_ttl: 1h\n",
+        18,
+        "transforms[1].state_ttl",
+        "state_ttl is the argument 'state_ttl_ms', which options also sets",
+    ),
+    ("    from: big\n", "    from: big\n    state_ttl: 0s\n", 17, "transforms[1].state_ttl", "0 is too short"),
+    (
+        "    sql: SELECT value FROM orders\n",
+        "    sql: SELECT value FROM orders\n    state_ttl: 30d\n",
+        14,
+        "transforms[0].state_ttl",
+        "Spark has no TTL for aggregations, deduplications and joins",
+    ),
     ("    from: big\n", "    from: big\n    output_mode: complete\n", 17, "transforms[1].output_mode", "whole result"),
     (
         "    from: big\n",
@@ -174,13 +190,13 @@ SINGLE = [
     ("from: small", "from: smal", 19, "sinks[0].from", "unknown step 'smal'; did you mean 'small'?"),
     (
         "connector: mysql",
-        "connector: mariadb",
+        "connector: mariadbs",
         20,
         "sinks[0].connector",
-        "did you mean 'mysql'? allowed: kafka, mysql, postgresql, sqlite",
+        "did you mean 'mariadb'? allowed: kafka, mariadb, mysql, postgresql, print, sqlite",
     ),
     ("url: mysql+pymysql", "url: mysql", 21, "sinks[0].url", "'mysql' is not a driver for this"),
-    ("user@host", "us@er@host", 21, "sinks[0].url", "more than one @ in the URL: write %40"),
+    ("user@host", "us@er@host", 21, "sinks[0].url", "the user name or the password of the URL contains"),
     ("commit: two-phase", "commit: two-phas", 23, "sinks[0].commit", "did you mean 'two-phase'? allowed: two-phase"),
     ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "without a key no row can be told from another"),
     ("commit: two-phase", "commit: two-phase\n    create: always", 24, "sinks[0].create", "allowed: never, if-missing"),
@@ -235,7 +251,7 @@ SINGLE = [
     ("pipeline: orders", "pipeline: orders\npipeline: more", 2, "pipeline", "stands twice, first in line 1"),
     ("pipeline: orders", "pipeline: !!int 3", 1, "pipeline", "the tag tag:yaml.org,2002:int is not allowed"),
     ("pipeline: orders", "pipeline: ${env:NOPE}", 1, "pipeline", "the environment variable NOPE is not set"),
-    ("pipeline: orders", "pipeline: ${vault:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${env:…}"),
+    ("pipeline: orders", "pipeline: ${strongbox:x}", 1, "pipeline", "neither a variable nor a file; allowed: ${aws:…}"),
     ("pipeline: orders", "pipeline: ${env:X", 1, "pipeline", "is not closed with '}'"),
     ("pipeline: orders", "pipeline: ${file:/no/such}", 1, "pipeline", "the file /no/such cannot be read: No such file"),
 ]
@@ -249,6 +265,23 @@ def test_a_mistake_names_line_and_path(tmp_path: Path, old: str, new: str, line:
     shown = "\n".join(m.describe("spec.yaml") for m in mistakes)
     assert [(m.line, m.path) for m in mistakes if m.path == path] == [(line, path)], shown
     assert said in next(m.describe("spec.yaml") for m in mistakes if m.path == path)
+
+
+def test_a_missing_choice_is_reported_with_the_meaning_of_each_value(tmp_path: Path) -> None:
+    (mistake,) = mistakes_of(tmp_path, change("    commit: two-phase\n", ""))
+    assert [value for value, _ in mistake.choices] == ["two-phase", "write-ahead-log", "upsert"]
+    first, *others = mistake.describe("spec.yaml").splitlines()
+    assert first == "spec.yaml:18: sinks[0].commit: missing key 'commit'; choose one:"
+    assert others[0] == f"    two-phase        {MySqlEntry.promises['two-phase']}"
+    assert len(others) == 3
+
+
+def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_path: Path) -> None:
+    text = GOOD.replace("    connector: kafka\n", "").replace("{type: string}", "{schema: a INT}")
+    (connector,) = mistakes_of(tmp_path, text)
+    assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
+    (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
+    assert form.allowed == ("json", "raw", "string")
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:
@@ -324,6 +357,18 @@ def test_state_behind_the_trunk_is_refused(tmp_path: Path) -> None:
     (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))
     assert mistake.path == "transforms[1].watermark"
     assert "'small' stands behind 'big', where the flow divides" in mistake.found
+
+
+def test_a_state_ttl_behind_the_trunk_is_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("    from: big\n", "    from: big\n    state_ttl: 1min\n", 1)
+    (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))
+    assert mistake.path == "transforms[1].state_ttl"
+
+
+def test_a_function_gets_the_state_ttl_in_milliseconds() -> None:
+    step = {"name": "a", "python": "m:f", "from": "s", "options": {"x": 1}}
+    assert PythonStep.model_validate(step).arguments == {"x": 1}
+    assert PythonStep.model_validate({**step, "state_ttl": "1.5d"}).arguments == {"x": 1, "state_ttl_ms": 129_600_000}
 
 
 def test_steps_in_a_circle_are_named_all(tmp_path: Path) -> None:

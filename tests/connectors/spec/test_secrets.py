@@ -35,7 +35,7 @@ sources:
     format: {type: raw}
     properties: {sasl.password: "plain-sasl-pass", sasl.username: "${file:token}"}
 transforms:
-  - {name: b, sql: "SELECT '${PASSWORD}' FROM s"}
+  - {name: b, sql: 'SELECT "${PASSWORD}" FROM s'}
 sinks:
   - {name: out, from: b, connector: mysql, url: "mysql+pymysql://u:${env:PASSWORD}@h/d", table: t, commit: two-phase}
 """

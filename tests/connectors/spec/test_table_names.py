@@ -58,7 +58,7 @@ sources:
   - {name: orders, connector: kafka, bootstrap_servers: "k:1", topics: [orders], format: {type: string}}
   - {name: clicks, connector: kafka, bootstrap_servers: "k:1", topics: [clicks], format: {type: string}}
 transforms:
-  - {name: joined, sql: SELECT value FROM orders}
+  - {name: joined, sql: "SELECT value, 1 AS clicks FROM orders"}
   - {name: small, sql: "SQL"}
 sinks:
   - {name: all, from: joined, connector: sqlite, path: ./rows.db, table: orders, commit: write-ahead-log}

@@ -9,6 +9,7 @@ import pytest
 from connectors.api.fields import _duration
 from connectors.registry import build_sink
 from connectors.spec import Spec, SpecMistakesError, guarantees, load_spec
+from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.sqlite.entry import SqliteEntry
 from tests.connectors.spec.entries import kafka_source, server_sink
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart
@@ -57,6 +58,48 @@ def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
     sink = spec.sinks[0]
     assert sink.connector == "mysql"
     assert server_sink(spec).url.reveal() == "mysql+pymysql://writer:correct-horse@db/shop"
+
+
+def test_mariadb_is_a_name_of_the_connector_for_mysql(tmp_path: Path) -> None:
+    letter = DEAD_LETTER.replace("kafka, bootstrap_servers", "mariadb, url").replace(
+        '"${KAFKA}", topic: orders.bad', "U"
+    )
+    letter = letter.replace("U}", '"mysql+pymysql://${DB}", table: bad, commit: two-phase}')
+    found = load(tmp_path, (DESIGN + letter).replace("connector: mysql", "connector: mariadb"), ENVIRON)
+    same = load(tmp_path, (DESIGN + letter).replace("connector: mariadb", "connector: mysql"), ENVIRON)
+    assert [sink.connector for sink in found.outputs] == ["mariadb", "mariadb"]
+    assert [type(build_sink(found, sink)) for sink in found.outputs] == [MySqlSink, MySqlSink]
+    assert [sink.fingerprint(found.context) for sink in found.outputs] == [
+        sink.fingerprint(same.context) for sink in same.outputs
+    ]
+
+
+def test_the_types_of_a_table_that_a_start_creates(tmp_path: Path) -> None:
+    more = "create: if-missing, longest_text: 255, types: {user: VARCHAR(80), ts: TIMESTAMP(3) WITH TIME ZONE}, commit:"
+    spec = load(tmp_path, DESIGN.replace("commit:", more), ENVIRON)
+    built = build_sink(spec, spec.sinks[0])
+    assert isinstance(built, MySqlSink)
+    assert built.declared.types == {"user": "VARCHAR(80)", "ts": "TIMESTAMP(3) WITH TIME ZONE"}
+    assert built.declared.longest_text == 255
+
+
+@pytest.mark.parametrize(
+    ("more", "path", "said"),
+    [
+        ("longest_text: 255", "sinks[0].longest_text", "'longest_text' is for columns that a start creates"),
+        ("types: {user: TEXT}", "sinks[0].types", "'types' is for columns that a start creates"),
+        ("create: if-missing, types: {usr: TEXT}", "sinks[0].types.usr", "the rows of 'big' have no column 'usr'"),
+        ("create: if-missing, types: {user: TEXT; DROP}", "sinks[0].types.user", "is not a type of SQL"),
+        ('create: if-missing, types: {user: "TEXT, x INT"}', "sinks[0].types.user", "is not a type of SQL"),
+        ('create: if-missing, types: {user: "TEXT %s"}', "sinks[0].types.user", "is not a type of SQL"),
+    ],
+)
+def test_types_that_no_table_can_have(more: str, path: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecMistakesError) as caught:
+        load(tmp_path, DESIGN.replace("commit:", f"{more}, commit:"), ENVIRON)
+    (mistake,) = caught.value.mistakes
+    assert mistake.path == path
+    assert said in mistake.found
 
 
 def test_a_sink_hears_how_long_a_task_may_wait(tmp_path: Path) -> None:

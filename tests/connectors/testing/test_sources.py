@@ -215,6 +215,13 @@ class _LimitsToNothing(Lines):
         return start
 
 
+class _HidesRecords(Lines):
+    """Names a current end before the last records."""
+
+    def current_end(self, split: str, start: Position) -> Position | None:
+        return start
+
+
 class _RaisesInCheck(Lines):
     """Has a check that fails."""
 
@@ -239,6 +246,7 @@ WRONG = {
     _OtherSchema: "test_batches_have_the_declared_schema",
     _OneBatch: "test_a_million_records",
     _LimitsToNothing: "test_a_limit_is_within_the_range",
+    _HidesRecords: "test_current_ends_hide_no_record",
     _RaisesInCheck: "test_check_raises_nothing",
 }
 

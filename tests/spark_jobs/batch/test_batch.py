@@ -20,12 +20,16 @@ from pyspark.errors import PySparkException
 from connectors.api.contracts import Sink, Writer
 from connectors.dead_letters import encode_refused_row
 from connectors.row_bisector import RowBisector
-from eos.errors import BadRecordError, ConnectorError, PrepareError, RowLockedError
+from connectors.spec import Expectation, SqlStep
+from eos.errors import BadRecordError, ConnectorError, ExpectationError, PrepareError, RowLockedError
 from spark_jobs.batch import batch as module
 from spark_jobs.batch.acks import acknowledgement, left_out
 from spark_jobs.batch.batch import SparkBatch
+from spark_jobs.batch.dead_letters import Rejected
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import COUNTED
+from spark_jobs.observe.history.model import RuleCount
+from spark_jobs.query.expectations import Outcome
 from spark_jobs.session.failures import TOKEN, CarriedError, carried
 from tests.twophase_values import committable, record, scope
 from twophase.ids import sink_key
@@ -54,6 +58,7 @@ class _Jobs:
     together: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.writing
     methods: list[Sequence[int]] = field(default_factory=list)  # of each job, by which rows are hashed
     placed: list[bool] = field(default_factory=list)  # of each job, see branch_jobs.run
+    checked: list[dict[str, Outcome]] = field(default_factory=list)  # of each job, what rules of steps have counted
     first: int | None = None  # number of the first task of dead letters
     tasks: list[Any] = field(default_factory=list)  # of each job that writes rows
     letters_task: Any = None  # of the job that writes dead letters
@@ -68,8 +73,10 @@ class _Jobs:
     def counting(self, *_: object) -> object:
         return None
 
-    def run(self, *_: object, digest_methods: Sequence[int], placed: bool) -> pa.Table:
+    def run(self, *_: object, digest_methods: Sequence[int], placed: bool, checks: Any = None) -> pa.Table:
         self.placed.append(placed)
+        if checks is not None and self.checked:
+            checks._found = self.checked.pop(0)
         self.methods.append(digest_methods)
         return self.ends.pop(0)()
 
@@ -106,11 +113,18 @@ def _branch(*names: str, meeting: Sequence[str] | None = None) -> Any:
 
 
 def _batch(
-    jobs: _Jobs, branches: Iterable[Any], *, stateful: bool = False, timeout_s: float = 60.0, letters: Any = None
+    jobs: _Jobs,
+    branches: Iterable[Any],
+    *,
+    stateful: bool = False,
+    timeout_s: float = 60.0,
+    letters: Any = None,
+    expecting: Sequence[SqlStep] = (),
 ) -> SparkBatch:
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=jobs))
     found = tuple(branches)
-    flow = SimpleNamespace(branches=found, sinks=[sink.name for branch in found for sink in branch.sinks])
+    sinks = [sink.name for branch in found for sink in branch.sinks]
+    flow = SimpleNamespace(branches=found, sinks=sinks, expecting=expecting, rejected=lambda _frame: {})
     return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters)
 
 
@@ -151,17 +165,23 @@ class _Letters:
     sink: Any = field(default_factory=lambda: SimpleNamespace(name="dead_letter", partition_by=None))
     counted: list[int] = field(default_factory=list)  # rows written, as the counts are compared with
     refused: list[dict[str, Any]] = field(default_factory=list)  # rows that sinks have refused
+    rejected: int = 0  # rows that rules have made dead letters
 
-    def found(self, _frame: object, _ranges: object, refused: pa.Table) -> _Letters:
+    def found(self, _frame: object, _ranges: object, refused: pa.Table, rejected: Rejected) -> _Letters:
         self.refused += refused.to_pylist()
+        self.rejected = rejected.rows
         return self
+
+    def surplus(self, checkpoint_id: int) -> ConnectorError | None:
+        assert checkpoint_id == 7
+        return BadRecordError("too many") if self.rejected > self.most else None
 
     def rows(self, *_: object) -> object:
         return None
 
-    def count(self, _frame: object, _ranges: object, refused: pa.Table, checkpoint_id: int) -> int:
+    def count(self, _frame: object, _ranges: object, refused: pa.Table, checkpoint_id: int, rejected: Rejected) -> int:
         assert checkpoint_id == 7
-        return 40 + int(refused.num_rows)
+        return 40 + int(refused.num_rows) + rejected.rows
 
     @property
     def share(self) -> Any:
@@ -193,6 +213,45 @@ def test_dead_letters_that_do_not_fit_what_was_counted_abort_the_checkpoint(jobs
     wrong = PrepareError("3 records were put aside, and 1 was found again")
     ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(wrong)).run_writers(SCOPE, direct=False)
     assert ended == Failed(wrong)
+
+
+_RULE = Expectation.model_validate({"name": "r", "condition": "x > 0", "action": "dead-letter", "max_failed": 3})
+_STEP = SqlStep.model_construct(name="a", sql="", watermark=None, output_mode="append", expect=[_RULE])
+
+
+def test_counts_are_those_of_the_attempt_that_is_decided(jobs: _Jobs) -> None:
+    rows = committable(SCOPE)
+    jobs.checked = [{"a": Outcome(9, (2,), 0, ("",))}, {"a": Outcome(9, (3,), 0, ("",))}]
+    jobs.ends = [_fails(_thrown(RowLockedError("another task waits"))), lambda: _table(rows)]
+    batch = _batch(jobs, [_branch("warehouse")], expecting=[_STEP])
+    assert isinstance(batch.run_writers(SCOPE, direct=False), Failed)
+    assert not batch.rules
+    assert isinstance(batch.run_writers(SCOPE, direct=False), Acknowledged)
+    assert batch.rules == (RuleCount("a", "r", "dead-letter", 9, 3),)
+
+
+def test_more_failed_rows_than_a_rule_allows_abort_the_checkpoint(jobs: _Jobs) -> None:
+    jobs.checked = [{"a": Outcome(9, (4,), 0, ("",))}]
+    jobs.ends = [lambda: _table(committable(SCOPE))]
+    ended = _batch(jobs, [_branch("warehouse")], expecting=[_STEP]).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert isinstance(ended.error, ExpectationError)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_rows_that_a_rule_rejects_are_dead_letters_within_their_limit(
+    jobs: _Jobs, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is checked before a second job computes the rows."""
+    monkeypatch.setattr(module, "letters_of", lambda steps, rejected: (steps, rejected))
+    letter = committable(SCOPE, task=1, sink="dead_letter", rows=2)
+    jobs.checked = [{"a": Outcome(9, (2,), 2, ("",))}]
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(letter)]
+    letters = _Letters(most=most)
+    ended = _batch(jobs, [_branch("warehouse")], letters=letters, expecting=[_STEP]).run_writers(SCOPE, direct=False)
+    assert letters.rejected == 2
+    assert isinstance(ended, Failed if most < 2 else Acknowledged)
+    assert len(jobs.ends) == (1 if most < 2 else 0)
 
 
 @dataclass

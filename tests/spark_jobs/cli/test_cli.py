@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from eos.errors import SinkUnavailableError
+from eos.errors import SinkUnavailableError, link_of
 from spark_jobs.cli import run_command_line
+from spark_jobs.cli.app import FIRST_STEPS, MOVE, REPAIR, RUN, command_line
+from spark_jobs.cli.catalogue import CATALOGUE
 from spark_jobs.cli.output import Output
 
 PASSWORD = "correct-horse-battery"
@@ -20,7 +27,7 @@ pipeline: orders
 checkpoint: {location: state, interval: 2s}
 sources:
   - {name: s, connector: kafka, bootstrap_servers: "${BROKER}", topics: [t], format: {type: json, schema: "a INT"}}
-transforms: [{name: "b", sql: "SELECT '${PASSWORD}' [bold] FROM s"}]
+transforms: [{name: "b", sql: "SELECT '${PASSWORD}' AS `[bold]` FROM s"}]
 sinks:
   - {name: out, from: b, connector: mysql, url: "mysql+pymysql://u:${PASSWORD}@h/d", table: t, commit: two-phase}
 """
@@ -61,6 +68,17 @@ def test_validate_prints_plan_and_guarantee(spec: Path, capsys: pytest.CaptureFi
     assert_clean(shown)
 
 
+def test_validate_reads_stdin(spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(SPEC.encode())))
+    assert run_command_line(["validate", "-"]) == 0
+    assert "checkpoint every 2 s" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(SPEC.replace("commit:", "comit:").encode())))
+    assert run_command_line(["validate", "-"]) == 2
+    shown = capsys.readouterr().err
+    assert "error: -:7: sinks[0].comit: unknown key 'comit'; did you mean 'commit'?" in shown
+    assert_clean(shown)
+
+
 def test_validate_prints_the_same_facts_as_json(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["validate", str(spec), "--json"]) == 0
     shown = capsys.readouterr().out
@@ -82,7 +100,8 @@ def test_a_wrong_spec_is_exit_code_2_with_every_mistake_on_a_line(
         f"{spec}:2: checkpoint.intervl: unknown key 'intervl'; did you mean 'interval'? allowed: "
     )
     assert lines[2] == f"{spec}:7: sinks[0].table: wrong type: 7 (a number); write it in quotes; allowed: text"
-    assert len(lines) == 3
+    assert lines[3] == f"  EOS-SPEC: {link_of('EOS-SPEC')}"
+    assert len(lines) == 4
     assert_clean(errors)
 
 
@@ -90,7 +109,9 @@ def test_a_wrong_spec_as_json_is_one_object_on_stdout(spec: Path, capsys: pytest
     spec.write_text(SPEC.replace("interval: 2s", "intervl: 2s"))
     assert run_command_line(["validate", str(spec), "--json"]) == 2
     shown, errors = capsys.readouterr()
-    (mistake,) = json.loads(shown)["error"]["mistakes"]
+    error = json.loads(shown)["error"]
+    assert (error["code"], error["link"]) == ("EOS-SPEC", link_of("EOS-SPEC"))
+    (mistake,) = error["mistakes"]
     assert (mistake["path"], mistake["line"], mistake["suggestion"]) == ("checkpoint.intervl", 2, "interval")
     assert errors == ""
 
@@ -115,6 +136,57 @@ def test_wrong_usage_is_exit_code_2(spec: Path, arguments: list[str], capsys: py
 def test_help_teaches_by_example(spec: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(arguments) == 0
     assert "eos " in capsys.readouterr().out
+
+
+def _commands(words: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, inner in getattr(command, "commands", {}).items():
+        yield (*words, name), inner
+        yield from _commands((*words, name), inner)
+
+
+def test_the_help_of_each_command_has_examples_and_no_type_of_a_flag() -> None:
+    root = command_line()
+    found = dict(_commands((), root))
+    assert len(found) > 25
+    for words, command in ((), root), *found.items():
+        context = typer.Context(command, info_name=" ".join(words), **command.context_settings)
+        flags = [each for each in command.get_params(context) if getattr(each, "is_flag", False)]
+        assert flags, words
+        assert {each.metavar for each in flags} == {""}, words
+        assert not words or "Examples:\n" in command.help, words
+
+
+def test_each_command_is_in_one_group_as_the_reference_lists_them() -> None:
+    groups: dict[str, list[str]] = {}
+    for name, command in command_line().commands.items():
+        groups.setdefault(command.rich_help_panel, []).append(name)
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text()
+    sections = dict(re.findall(r"^## (.+)\n\n\| command \|.*\n((?:\|.*\n)+)", page, re.MULTILINE))
+    listed = {group: re.findall(r"^\| `eos ([\w-]+)", rows, re.MULTILINE) for group, rows in sections.items()}
+    assert list(listed) == [FIRST_STEPS, RUN, MOVE, REPAIR]
+    assert {group: sorted(names) for group, names in listed.items()} == {g: sorted(n) for g, n in groups.items()}
+
+
+@pytest.mark.parametrize(
+    ("typed", "completed"), [("eos do", "doctor"), ("eos stop --s", "--savepoint"), ("eos dead-letters re", "replay")]
+)
+def test_a_shell_completes_commands_and_options(typed: str, completed: str) -> None:
+    done = eos(_EOS_COMPLETE="complete_bash", COMP_WORDS=typed, COMP_CWORD=str(len(typed.split()) - 1))
+    assert (done.stdout.split(), done.stderr) == ([completed], "")
+
+
+def test_explain_prints_the_section_of_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["explain", "eos-unknown-topic"]) == 0
+    shown = capsys.readouterr().out
+    assert "A topic, or one of its partitions, does not exist." in shown
+    assert "Correct `topics` or `bootstrap_servers`." in shown
+    assert link_of("EOS-UNKNOWN-TOPIC") in shown
+    assert run_command_line(["explain"]) == 0
+    assert capsys.readouterr().out.count("EOS-") >= len(CATALOGUE)
+    assert run_command_line(["explain", "EOS-UNKNOWN-TOPC"]) == 2
+    assert "did you mean EOS-UNKNOWN-TOPIC?" in capsys.readouterr().err
+    assert run_command_line(["explain", "EOS-UNKNOWN-TOPIC", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["code"] == "EOS-UNKNOWN-TOPIC"
 
 
 def test_debug_adds_the_stack_trace_without_secrets(tmp_path: Path) -> None:
@@ -164,7 +236,9 @@ def test_an_error_is_masked_also_where_nobody_foresaw_it(
     assert errors.splitlines() == [
         "error: cannot log in with ***",
         "  remedy: not with ***",
+        f"  EOS-SINK-UNAVAILABLE: {link_of('EOS-SINK-UNAVAILABLE')}",
         "error: unexpected ValueError: bad ***",
         "  remedy: run it again with --debug, and report what it prints",
+        f"  EOS-UNEXPECTED: {link_of('EOS-UNEXPECTED')}",
         "ValueError: bad ***",
     ]

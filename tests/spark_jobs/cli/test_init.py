@@ -10,10 +10,13 @@ from typing import Any
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
 from connectors.api import plugins
 from connectors.spec import load_spec
+from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.cli import run_command_line
+from spark_jobs.cli.app import app
 from tests.connectors.spec.entries import kafka_source
 
 ROOT = Path(__file__).parents[3]
@@ -43,8 +46,10 @@ def mistakes(schema: dict[str, Any], text: str) -> list[str]:
 
 _ADDRESSES = {
     "kafka": "broker:9092",
+    "mariadb": "mariadb+pymysql://u:p@h/d",
     "mysql": "mysql+pymysql://u:p@h/d",
     "postgresql": "postgresql://u:p@h/d",
+    "print": "",
     "sqlite": "/tmp/x.db",
 }
 
@@ -70,6 +75,30 @@ def test_what_init_writes_is_a_valid_spec(
     text = (tmp_path / "new.yaml").read_text()
     assert mistakes(schema(capsys), text) == []
     assert max(map(len, text.splitlines())) <= 125
+
+
+def test_init_asks_for_connectors_and_format(tmp_path: Path) -> None:
+    answers = "clicks\nstring\noracle\nsqlite\n"  # there is one source; `oracle` is asked for once more
+    done = CliRunner().invoke(app, ["init", "new.yaml", "--interactive"], input=answers)
+    assert done.exit_code == 0, done.output
+    assert "'oracle' is not one of" in done.output
+    spec = load_spec(tmp_path / "new.yaml", {"KAFKA": "k:1", "DATABASE": "x.db"})
+    assert (spec.pipeline, kafka_source(spec).format.type, spec.sinks[0].connector) == ("clicks", "string", "sqlite")
+
+
+def test_init_writes_the_required_keys_of_a_connector_without_a_template(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(SqliteEntry, "template", None)
+    assert run_command_line(["init", "new.yaml", "--sink", "sqlite"]) == 0
+    assert "Set KAFKA, then run" in capsys.readouterr().out
+    written = (tmp_path / "new.yaml").read_text()
+    assert "    connector: sqlite\n" in written
+    assert '    path: ""  # The database\'s file\n' in written
+    assert "    commit: write-ahead-log  # How rows become visible" in written
+    filled = written.replace('path: ""', "path: x.db").replace('table: ""', "table: t")
+    (tmp_path / "filled.yaml").write_text(filled)
+    assert load_spec(tmp_path / "filled.yaml", {"KAFKA": "k:1"}).sinks[0].connector == "sqlite"
 
 
 def test_init_never_writes_over_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

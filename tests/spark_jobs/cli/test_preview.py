@@ -7,8 +7,10 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_jobs.cli.preview_command import cell, plain, printable
+from spark_jobs.cli.preview_command import cell, plain, printable, show
+from spark_jobs.operations.preview import Preview
 
 
 @pytest.mark.parametrize(
@@ -40,6 +42,31 @@ def test_values_are_json() -> None:
         "n": ["nan", "-inf", 1.5, None, True],
         "s": {"k": ["0x", "x"]},
     }
+
+
+def _shown(rows: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> str:
+    fields = [StructField(name, StringType()) for name in rows[0]]
+    found = Preview(StructType(fields), [dict(row) for row in rows], 1)
+    show(found)
+    return capsys.readouterr().out
+
+
+def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = _shown([{"id": "1", "name": "x" * 100}, {"id": "2", "name": None}], capsys)
+    assert "row 1" not in shown
+    assert any("id" in line and "name" in line for line in shown.splitlines())
+
+
+def test_wide_rows_are_shown_with_one_field_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    names = [f"column_{letter}" for letter in "abcdefghijkl"]
+    shown = _shown([dict.fromkeys(names, "a value"), dict.fromkeys(names, None)], capsys)
+    lines = shown.splitlines()
+    assert [line.strip() for line in lines if line.startswith("row ")] == ["row 1", "row 2"]
+    for name in names:
+        assert len([line for line in lines if name in line]) == 2
+    assert all(sum(name in line for name in names) <= 1 for line in lines)
+    assert "a value" in shown
+    assert "NULL" in shown
 
 
 def test_a_long_value_is_cut_in_a_table() -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from connectors.log.committer import LogCommitter
 from connectors.registry import open_requests
 from connectors.spec import load_spec
+from eos.errors import AlreadyRunningError
 from spark_jobs.cli import reset, run_command_line
+from spark_jobs.cli import run as run_module
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import present
 from tests.connectors.sql.sqlite.test_sink_protocol import ROWS, Job, World
@@ -290,3 +295,44 @@ def test_transactions_are_judged_by_what_was_decided_until_they_were_listed(
     world.check_rows(1)
     assert sorted(facts_of(capsys, 0, "transactions", "commit", str(spec))["committed"]) == sorted(ids)
     world.check_rows(2)
+
+
+def test_a_second_run_on_this_machine_says_that_one_runs_and_does_not_start(
+    spec: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    started: list[bool] = []
+    monkeypatch.setattr(run_module, "run_pipelines", lambda *_, take_over, **__: started.append(take_over))
+    with present(load_spec(spec, {}), "first") as first:
+        assert run_command_line(["run", str(spec)]) == 1
+        shown = capsys.readouterr().err
+        since = datetime.fromtimestamp(first.started_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        assert f"p runs, as process {os.getpid()} at {first.host}, since {since}" in shown
+        assert "remedy: `eos stop` stops it; --take-over starts this one" in shown
+        assert started == []
+        assert run_command_line(["run", str(spec), "--take-over"]) == 0
+    assert run_command_line(["run", str(spec)]) == 0
+    assert started == [True, False]
+
+
+def test_a_run_that_began_while_spark_started_is_seen_too(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load_spec(spec, {})
+    ended: list[str] = []
+
+    class Session:
+        def stop(self) -> None:
+            ended.append("session")
+
+    monkeypatch.setattr(run_module, "_session", lambda *_, **__: Session())
+    monkeypatch.setattr(run_module, "StopSignals", lambda _controls: Signals())
+    monkeypatch.setattr(run_module, "run_all", lambda _runs: ended.append("run"))
+    with present(loaded, "first"), pytest.raises(AlreadyRunningError):
+        run_module.run_pipelines([loaded], Console(quiet=True), until_caught_up=False, debug=False, take_over=False)
+    assert ended == ["session"]
+
+
+class Signals:
+    """Those of a test stay as they are."""
+
+    def here(self) -> None: ...
+
+    def in_jvm(self) -> None: ...

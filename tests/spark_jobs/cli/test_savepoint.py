@@ -96,7 +96,7 @@ def test_a_savepoint_names_the_checkpoint_that_it_lacks(tmp_path: Path, capsys: 
 
 
 def test_options_of_a_start_from_a_savepoint_stand_with_one(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["run", str(spec), "--take-over"]) == 2
+    assert run_command_line(["run", str(spec), "--accept-duplicates"]) == 2
     assert "--from-savepoint" in capsys.readouterr().err
 
 

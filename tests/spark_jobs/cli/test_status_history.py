@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -13,19 +14,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from connectors.spec import load_spec
-from eos.errors import BadRowError
-from spark_jobs.cli import output, run_command_line
+from eos.errors import BadRowError, SourceError
+from spark_jobs.cli import output, run_command_line, status
 from spark_jobs.cli.logs import log_to_stderr
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import Committed, Completed, Entry, Measured, Planned, RunEnded, SinkCommitted
 from spark_jobs.observe.history.model import (
     AbortedAttempt,
     Acknowledgement,
     Event,
+    RuleCount,
     SinkCommit,
     SplitLag,
     acknowledgements_of,
@@ -33,10 +37,13 @@ from spark_jobs.observe.history.model import (
 )
 from spark_jobs.observe.history.model import of_record as made_of
 from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.lag import Lag, SourceLag, write_lag
+from spark_jobs.observe.overview import Overview
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from tests.history_values import PHASES, RUN, writing
 from tests.spark_jobs.cli.test_status import INCARNATION, SPEC, record, store
+from tests.spark_jobs.observe.test_lag import Ends
 
 ROOT = Path(__file__).parents[3]
 NUMBERS = (2, 3, 4)  # that the history has; head has 4 and 5
@@ -80,7 +87,7 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
     text = shown(spec, capsys)
     assert "orders: not running; its last run ended 2023-11-14 22:14:21: failed" in text
     assert "exactly-once: every record's rows are in each sink once" in text
-    assert "lag 400 records" in text
+    assert "lag unknown: not measured yet; `eos status --measure-lag` queries the sources" in text
     assert "3 checkpoints, 300 records, 270 rows (6.0 KiB); 1 aborted try, 1 failure, 1 restart, 1 run" in text
     rows = [line.split() for line in text.splitlines() if "2023-11-14 " in line and "committed" in line[-20:]]
     assert [row[0] for row in rows] == ["4", "3", "2"]
@@ -88,6 +95,62 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
     assert "remedy: free some" in text
     assert "try 1 of checkpoint 4 aborted: no space" in text
     assert [line.split() for line in text.splitlines() if line.startswith("  prepare")] == [["prepare", *["0.050"] * 4]]
+
+
+def measured(age_s: float, *ends: int, **changes: Any) -> Lag:
+    at = time.time() - age_s
+    splits = tuple(SplitLag(at, "s", f"t/{number}", end, 600) for number, end in enumerate(ends))
+    return Lag((replace(SourceLag("s", at, splits), **changes),))
+
+
+def test_the_lag_of_a_driver_that_measures_it(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lag(spec.parent / "state", measured(2.0, 25_600, 600))
+    assert re.search(r"^lag 25,000 records, \d+ s ago \(t/0 25,000, t/1 0\)$", shown(spec, capsys), re.MULTILINE)
+    found = json.loads(shown(spec, capsys, "--json"))["lag"]
+    assert (found["records"], found["unknown"], found["measured"]) == (25_000, None, 25_000)
+    assert found["age_s"] == pytest.approx(time.time() - found["at"], abs=5)
+    assert [(each["split"], each["position"], each["end"], each["records"]) for each in found["splits"]] == [
+        ("t/0", 600, 25_600, 25_000),
+        ("t/1", 600, 600, 0),
+    ]
+    output.out.as_json = False
+    write_lag(spec.parent / "state", measured(2.0, 600, withheld={"t/0": [600, 1_600]}))
+    assert re.search(r"lag 0 records, \d+ s ago \(t/0 0\); 1,000 more cannot be read yet$", shown(spec, capsys), re.M)
+
+
+def test_the_lag_of_a_driver_that_is_frozen_is_unknown(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lag(spec.parent / "state", measured(5_700.0, 25_600))
+    text = " ".join(shown(spec, capsys).split())
+    why = "the driver does not measure it: it is stopped, paused or overloaded"
+    assert f"lag unknown: {why} (last: 25,000 records, 95 min ago); `eos status --measure-lag` queries" in text
+    found = json.loads(shown(spec, capsys, "--json"))["lag"]
+    assert (found["records"], found["unknown"], found["measured"]) == (None, why, 25_000)
+    assert 5_700 <= found["age_s"] < 5_800
+
+
+def test_the_lag_of_a_source_that_does_not_answer_is_unknown(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_lag(spec.parent / "state", Lag((measured(420.0, 25_600).sources[0].failed("no answer from Kafka at a"),)))
+    assert "lag unknown: no answer from Kafka at a (last: 25,000 records, 7 min ago)" in " ".join(
+        shown(spec, capsys).split()
+    )
+
+
+def test_another_process_measures_the_lag(
+    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = read_head(load_spec(spec))
+    assert head is not None
+    begun = replace(head, initial={"s": {"t/0": 0}}, positions={"s": {"t/0": 600}})
+    monkeypatch.setattr(Overview, "head", begun)
+    monkeypatch.setattr(status, "build_source", lambda _: Ends({"t/0": 9_600}))
+    write_lag(spec.parent / "state", measured(5_700.0, 700))
+    assert re.search(r"^lag 9,000 records, \d s ago \(t/0 9,000\)$", shown(spec, capsys, "--measure-lag"), re.M)
+    assert "last: 100 records" in " ".join(shown(spec, capsys).split()), "it writes nothing"
+    monkeypatch.setattr(status, "build_source", lambda _: Ends(error=SourceError("no answer from Kafka at a")))
+    text = " ".join(shown(spec, capsys, "--measure-lag").split())
+    assert "lag unknown: no answer from Kafka at a (last: 100 records, 95 min ago)" in text
+    for other in ("--follow", "--checkpoint=4"):
+        assert run_command_line(["status", str(spec), "--measure-lag", other]) == 2
 
 
 def test_records_that_were_left_out(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +165,18 @@ def test_records_that_were_left_out(spec: Path, capsys: pytest.CaptureFixture[st
     summary = facts["summary"]
     assert (facts["totals"]["skipped"], summary["skipped"], summary["skipped_share"]) == (1200, 1200, 3)
     assert [each["skipped"] for each in facts["checkpoints"]] == [0, 0, 1200, 0]
+
+
+def test_rows_that_fail_an_expectation(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "expectation" not in shown(spec, capsys)
+    rules = (RuleCount("big", "positive", "skip", 1200, 3),)
+    with writing(spec.parent / "state" / NAME) as writer:
+        writer.write([Measured(INCARNATION, 3, PHASES, None, (), None, {}, rules)], record(4).decided_at)
+    for more in ((), ("--checkpoint", "3")):
+        assert "big.positive skip 1,200 3 0.25%" in " ".join(shown(spec, capsys, *more).split())
+    facts = json.loads(shown(spec, capsys, "--json"))
+    expected = {"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}
+    assert facts["expectations"] == [expected]
 
 
 def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -132,7 +207,9 @@ def test_everything_for_programs(spec: Path, capsys: pytest.CaptureFixture[str])
     assert facts["summary"]["duration_s"]["count"] == 3
     assert facts["summary"]["phases"]["commit"]["p99"] == pytest.approx(0.09)
     assert facts["totals"]["records"] == 300
-    assert facts["lag"]["records"] == 400
+    unknown = {"records": None, "unknown": "not measured yet", "at": None, "age_s": None, "measured": None}
+    assert facts["lag"] == {**unknown, "withheld": 0, "splits": []}
+    assert [each["lag"] for each in found] == [None, 400, 400, 400]
     assert [each["kind"] for each in facts["incidents"]] == ["restart", "failure"]
     assert facts["runs"][0]["ended"] == "failed"
     assert (facts["running"], facts["history_unread"]) == (None, None)

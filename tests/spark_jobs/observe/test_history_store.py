@@ -15,7 +15,7 @@ import pytest
 
 from eos.errors import HistoryError
 from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
-from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, Totals
+from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, RuleCount, Totals
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
 from spark_jobs.observe.history.writer import Retention
@@ -106,12 +106,36 @@ def test_what_sources_leave_out_is_counted_once_and_for_ever(path: Path) -> None
     assert [row[1:] for row in kept] == [("clicks", 4), ("orders", 9), ("orders", 5), ("orders", 1)]
 
 
+def _checked(number: int, *rules: RuleCount) -> list[Entry]:
+    return [completed(number), Measured(INCARNATION, number, PHASES, AT + number, TASKS, None, {}, rules)]
+
+
+def test_what_rules_of_steps_have_seen_is_counted_once_and_for_ever(path: Path) -> None:
+    first, other = RuleCount("a", "r", "warn", 10, 3), RuleCount("b", "r", "skip", 7, 0)
+    write(path, *_checked(0, first, other), *_checked(1), *_checked(2, replace(first, action="skip", failed=1)))
+    write(path, *_checked(0, first, other))
+    history = History(path)
+    assert history.rules() == (RuleCount("a", "r", "skip", 20, 4), other)
+    details = [history.checkpoint(number) for number in range(3)]
+    assert [each.rules for each in details if each is not None] == [
+        (first, other),
+        (),
+        (RuleCount("a", "r", "skip", 10, 1),),
+    ]
+    write(path, *_checked(3, first), retention=Retention(checkpoints=1))
+    assert history.rules()[0] == RuleCount("a", "r", "warn", 30, 7)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM expectation WHERE seq >= 0").fetchone() == (1,)
+
+
 def test_a_file_of_an_earlier_version_is_read_and_written_on(path: Path) -> None:
     """It has no table of what was left out, and goes back to that version when the user does."""
     write(path, *whole(0))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TABLE skipped")
+        connection.execute("DROP TABLE expectation")
     history = History(path)
+    assert history.rules() == ()
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([0], 0)
     write(path, *_left_out(1, orders=2))
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([2, 0], 2)
@@ -148,18 +172,31 @@ def test_what_happened(path: Path) -> None:
     assert (totals.failures, totals.restarts, totals.runs) == (1, 1, 1)
 
 
+def test_a_run_without_an_end_was_killed_unless_it_lives(path: Path) -> None:
+    """The last trace of a killed run is a checkpoint or an event, before the next run began."""
+    silent, second, third, told, living = (replace(RUN, run_id=f"run{n}", started_at=AT + 100 * n) for n in range(2, 7))
+    write(path, replace(RUN, run_id="first"), RunEnded("first", AT + 1, "failed"), silent)
+    write(path, completed(0, decided_at=AT + 250), completed(1, decided_at=AT + 270))
+    write(path, second, Event(AT + 350, "state", "running", run_id="run3"), third)
+    write(path, told, Event(AT + 501, "state", "stopped", run_id="run5"), living)
+    history = History(path)
+    found = history.killed({"run6"})
+    assert [each.run.run_id for each in found] == ["run4", "run3", "run2"]
+    assert [each.last_at for each in found] == [AT + 400, AT + 350, AT + 270]
+    assert [each.run.run_id for each in history.killed(set(), 1)] == ["run6"]
+    assert History(path.with_name("nothing")).killed(set()) == ()
+
+
 def test_series_have_a_bucket_for_every_stretch(path: Path) -> None:
     write(path, *(entry for n in (0, 1, 2, 25) for entry in whole(n)))
     buckets = History(path).series(AT, AT + 30, 10.0)
     assert [each.checkpoints for each in buckets] == [3, 0, 1]
     assert [each.records for each in buckets] == [30, 0, 10]
-    assert buckets[0].records_per_s == 3.0
     assert buckets[0].duration_s == pytest.approx(0.6)
     assert buckets[1].duration_s is None
     assert buckets[0].phases.read_s == pytest.approx(0.2)
     assert buckets[0].lag == 5
     write(path, completed(26), Measured(INCARNATION, 26, PHASES, AT + 27, TASKS, None))  # its source did not say
-    assert [each.position for each in History(path).lag()] == [260], "as it was measured last"
 
 
 def test_what_is_old_or_too_much_goes(path: Path) -> None:
@@ -202,7 +239,7 @@ def test_a_pipeline_that_stood_still_for_long_has_its_history_on(path: Path) -> 
 def test_a_history_that_is_not_there_is_empty_and_looking_makes_nothing(path: Path) -> None:
     history = History(path)
     assert (history.checkpoints(), history.checkpoint(0), history.totals()) == ((), None, Totals())
-    assert (history.events(), history.runs(), history.lag(), history.aborted()) == ((), (), (), ())
+    assert (history.events(), history.runs(), history.aborted()) == ((), (), ())
     assert history.summary().checkpoints == 0
     assert list(path.parent.iterdir()) == []
     write(path, *whole(0))

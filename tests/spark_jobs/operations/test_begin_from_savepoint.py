@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from eos.errors import ConnectorError, IdentityError, SavepointError
+from eos.errors import AlreadyRunningError, ConnectorError, SavepointError
 from spark_jobs.observe.run_lock import present
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, _check, _goes_on, begin
 from spark_jobs.operations.repeated_records import Repeated, RepeatedSplit
@@ -64,7 +64,7 @@ def test_what_is_lost_or_repeated_takes_an_option_of_its_own(
 
 def test_a_pipeline_that_runs_is_left_alone(savepoint: Path, tmp_path: Path) -> None:
     spec = files.spec_in(tmp_path)
-    with present(spec, "session"), pytest.raises(IdentityError, match="orders runs, as process"):
+    with present(spec, "session"), pytest.raises(AlreadyRunningError, match="orders runs, as process"):
         begin(spec, NO_SPARK, Allowed(savepoint), lambda _: None)
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from connectors.registry import build_sink
+from connectors.registry import build_sink, open_requests
 from connectors.spec import Spec, load_spec
 from eos.errors import HeadError
 from spark_jobs.cli import run_command_line
-from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.head_reader import read_head, read_pause
 from spark_jobs.operations.deletion import UncommittedError, delete
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
@@ -87,6 +87,15 @@ def test_it_leaves_a_small_head_alone(tmp_path: Path) -> None:
     assert deleted is not None
     assert deleted.incarnation == life
     assert _names(spec.checkpoint.location) <= {"head", "records"}
+
+
+def test_the_next_life_is_not_paused(tmp_path: Path) -> None:
+    spec, _ = _born(tmp_path)
+    with open_requests(spec) as channel:
+        channel.pause("user@host")
+    assert read_pause(spec) is not None
+    delete(spec)
+    assert read_pause(spec) is None
 
 
 def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,20 +12,23 @@ import jsonschema
 import pytest
 
 from connectors.registry import open_requests
-from connectors.spec import Spec
+from connectors.spec import Spec, load_spec
 from eos.errors import SinkUnavailableError
+from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.entries import RunEnded
-from spark_jobs.observe.history.model import Ending, Event
+from spark_jobs.observe.history.entries import Measured, RunEnded
+from spark_jobs.observe.history.model import Ending, Event, Phases, RuleCount
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.lag import Lag, read_lag, write_lag
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import PageOptions, opened
 from spark_jobs.page.pipeline_view import watch
-from tests.page_history import INCARNATION, RUN, Names, live_through, spec_of
+from tests.history_values import writing
+from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, put_letters, spec_of
 from tests.page_http import TOKEN, Client
 from twophase.head_value import HeadValue
 from twophase.ids import Scope, TransactionId, sink_key
@@ -57,6 +60,7 @@ class Sinks:
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     found = spec_of(tmp_path_factory.mktemp("page"))
     live_through(found, time.time() - 1, CHECKPOINTS)
+    put_letters(found, ())
     return found
 
 
@@ -82,9 +86,10 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
     parameters = {"pipeline": "orders", "checkpoint_id": "77", "metric": "rate"}
     seen = []
     for path, operations in document["paths"].items():
-        if "get" not in operations or not path.startswith("/api/") or "request_id" in path:
+        if "get" not in operations or not path.startswith("/api/") or "request_id" in path or "letter_id" in path:
             continue
-        query = "?metric=rate&metric=phases" if path.endswith("/series") else ""
+        queries = {"series": "?metric=rate&metric=phases", "log": "?of=spark"}
+        query = queries.get(path.rpartition("/")[2], "")
         reply = client.get(path.format(**parameters) + query)
         assert reply.status == 200, (path, reply.body)
         _assert_fits(document, operations["get"]["responses"]["200"], reply.json)
@@ -93,10 +98,15 @@ def test_every_answer_is_as_the_document_says(client: Client, running: None) -> 
             assert refused.status == 404
             _assert_fits(document, operations["get"]["responses"]["404"], refused.json)
         seen.append(path)
-    assert len(seen) == 11
+    assert len(seen) == 14
     asked = client.post("/api/v1/pipelines/orders/stop", {"now": True})
     operation = document["paths"]["/api/v1/pipelines/{pipeline}/stop"]["post"]
     _assert_fits(document, operation["responses"]["202"], asked.json)
+    for kind in ("pause", "resume"):
+        path = f"/api/v1/pipelines/{{pipeline}}/{kind}"
+        answer = client.post(path.format(pipeline="orders"))
+        assert (answer.status, answer.json["kind"]) == (202, kind)
+        _assert_fits(document, document["paths"][path]["post"]["responses"]["202"], answer.json)
     wrong = client.post("/api/v1/pipelines/orders/stop", {"now": "perhaps", "then": 1})
     assert wrong.status == 422
     _assert_fits(document, operation["responses"]["422"], wrong.json)
@@ -125,6 +135,50 @@ def test_the_overview_of_a_running_pipeline_and_of_one_that_was_killed(client: C
     assert found["last_duration_s"] > 0.5
     assert found["throughput"]["records_per_s"] > 1000
     assert found["problems"] == []
+
+
+def test_a_paused_pipeline_offers_to_resume_and_no_checkpoint(client: Client, spec: Spec) -> None:
+    with present(spec, RUN):
+        running = client.api("orders")
+        _write_state(spec, "paused")
+        paused = client.api("orders")
+    assert (running["state"], running["actions"]) == (
+        "running",
+        ["checkpoint", "savepoint", "pause", "restart", "stop"],
+    )
+    assert (paused["state"], paused["actions"]) == ("paused", ["resume", "restart", "stop"])
+
+
+def _write_state(spec: Spec, state: str) -> None:
+    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer.write([Event(time.time(), "state", state, run_id=RUN)], time.time())
+    writer.close()
+
+
+def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, spec: Spec) -> None:
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_measured"], found["lag_unknown"]) == (4_000, 4_000, "")
+    assert found["lag_age_s"] == pytest.approx(found["now"] - found["lag_at"])
+    (source,) = read_lag(spec.checkpoint.location, ["orders"]).sources
+    write_lag(spec.checkpoint.location, Lag((source.failed(f"no answer: {SECRET}"),)))
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_measured"], found["lag_at"]) == (None, 4_000, source.at)
+    assert found["lag_unknown"].startswith("no answer: ")
+    assert SECRET not in found["lag_unknown"]
+    assert len(found["lag"]) == 3
+    (spec.checkpoint.location / "lag.json").unlink()
+    found = client.api("orders")
+    assert (found["lag_records"], found["lag_age_s"], found["lag"]) == (None, None, [])
+    assert found["lag_unknown"] == "not measured yet"
+
+
+def test_what_rules_of_steps_have_seen(client: Client, spec: Spec) -> None:
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == []
+    rules = (RuleCount("big", "positive", "skip", 1200, 3),)
+    with writing(spec.checkpoint.location / NAME) as writer:
+        writer.write([Measured(INCARNATION, 78, Phases(), None, (), None, {}, rules)], time.time())
+    expected = [{"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}]
+    assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == expected
 
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:
@@ -182,13 +236,25 @@ def test_charts_cover_every_record_that_was_decided(client: Client, spec: Spec) 
         30,
         len(lag["lines"][0]["values"]),
     )
-    records, rows = (sum(line["values"]) * found["width_s"] for line in rate["lines"])
+    assert found["checkpoints"] == CHECKPOINTS
+    records, rows = (sum(filter(None, line["values"])) * found["width_s"] for line in rate["lines"])
     assert (round(records), round(rows)) == (all_of_it.records, all_of_it.rows)
     assert lag["lines"][0]["values"][0] is None
     for query in ("metric=rate&buckets=0", "metric=speed", "", "metric=rate&since=-1", "metric=rate&since=nan"):
         assert client.get(f"/api/v1/pipelines/orders/series?{query}").status == 422, query
     far = client.api("orders/series?metric=lag&since=0&until=9999999999&buckets=500")
     assert far["buckets"] <= 500
+
+
+def test_checkpoints_are_in_a_chart_before_their_bucket_has_passed(tmp_path: Path, sinks: Sinks) -> None:
+    spec, now = spec_of(tmp_path), time.time()
+    live_through(spec, now - 1, 12)
+    with opened([spec], OPTIONS, sinks) as page:
+        found = Client(page.url).api(f"orders/series?metric=rate&metric=duration&since={now - 86_400}&buckets=72")
+    assert (found["width_s"], found["checkpoints"]) == (1800, 12)
+    for chart in found["charts"]:
+        shown = [value for value in chart["lines"][0]["values"] if value]
+        assert shown, chart["metric"]
 
 
 def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_path: Path, sinks: Sinks) -> None:
@@ -202,6 +268,18 @@ def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_pat
     assert found["records_per_s"] == pytest.approx(records / 300.0, rel=0.001)
 
 
+def test_sql_keeps_its_lines_in_the_spec(tmp_path: Path, sinks: Sinks) -> None:
+    path = spec_of(tmp_path).folder / "pipeline.yaml"
+    sql = '"SELECT id, user, amount FROM orders WHERE amount > 10"'
+    lines = "|\n      SELECT id, user, amount\n      FROM orders\n      WHERE amount > 10\n"
+    text = path.read_text().replace("{name: big, sql: " + sql + "}", f"name: big\n    sql: {lines}")
+    path.write_text(text)
+    with opened([load_spec(path, {"SECRET": SECRET})], OPTIONS, sinks) as page:
+        shown = Client(page.url).api("orders/spec")["text"]
+    assert "    sql: |\n      SELECT id, user, amount\n      FROM orders\n" in shown
+    assert "\\n" not in shown
+
+
 def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     warehouse, archive, dead = client.api("orders/sinks")["sinks"]
     assert (warehouse["name"], archive["name"], dead["is_dead_letter"]) == ("warehouse", "archive", True)
@@ -211,13 +289,52 @@ def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     assert dead["rows"] == 3
 
 
-def test_failures_and_runs(client: Client) -> None:
+def test_the_graph_has_the_rows_of_the_newest_checkpoint(client: Client, spec: Spec) -> None:
+    found = client.api("orders/graph")
+    kinds = {each["name"]: each["kind"] for each in found["nodes"]}
+    assert kinds == {
+        "orders": "source", "big": "step", "warehouse": "sink", "archive": "sink", "dead_letter": "dead-letter",
+    }  # fmt: skip
+    whole = client.api(f"orders/checkpoints/{found['checkpoint_id']}")
+    records = sum(each["end"] - each["start"] for each in whole["ranges"])
+    rows = {each["sink"]: each["rows"] for each in whole["checkpoint"]["sinks"]}
+    assert {(each["source"], each["target"]): each["rows"] for each in found["edges"]} == {
+        ("orders", "big"): records,
+        ("big", "warehouse"): rows["warehouse"],
+        ("big", "archive"): rows["archive"],
+        ("orders", "dead_letter"): rows["dead_letter"],
+    }
+    assert records > rows["warehouse"] > 0
+    behind = {each["name"]: each["behind"] for each in found["nodes"]}
+    assert (behind["archive"], behind["orders"]) == (2, sum(each["records"] for each in whole["lag"]))
+    assert SECRET not in str(found)
+
+
+def test_the_graph_of_a_job_of_ones_own(tmp_path: Path, sinks: Sinks) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "pipeline: own\ncheckpoint: {location: ./state}\n"
+        "sinks: [{name: out, connector: sqlite, path: ./out.db, table: t, commit: write-ahead-log}]\n"
+    )
+    with opened([load_spec(path, {})], OPTIONS, sinks) as page:
+        found = Client(page.url).api("own/graph")
+    assert [(each["name"], each["kind"]) for each in found["nodes"]] == [("your query", "job"), ("out", "sink")]
+    assert found["edges"] == [{"source": "your query", "target": "out", "rows": None}]
+    assert found["checkpoint_id"] is None
+
+
+def test_failures_and_runs(client: Client, spec: Spec) -> None:
     found = client.api("orders/failures")
     failures = found["events"]
     assert [(each["checkpoint_id"], each["attempt"]) for each in found["aborted"]] == [(77, 1)]
     assert [each["kind"] for each in failures] == ["restart", "failure"]
     assert (failures[1]["error"], failures[1]["checkpoint_id"]) == ("SinkUnavailableError", CHECKPOINTS // 2)
     assert [each["ended"] for each in client.api("orders/runs")["runs"]] == [None, "stopped"]
+    (killed,) = found["killed"]
+    assert (killed["run_id"], killed["pid"], killed["host"]) == (RUN, 20817, "worker-1")
+    assert killed["last_at"] == pytest.approx(failures[0]["at"], abs=300)
+    with present(spec, RUN):
+        assert client.api("orders/failures")["killed"] == []
 
 
 def test_sinks_are_asked_what_they_hold_only_now_and_then(client: Client, sinks: Sinks) -> None:
@@ -240,14 +357,16 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
             client.post("/api/v1/pipelines/orders/checkpoint"),
             client.post("/api/v1/pipelines/orders/savepoint"),
             client.post("/api/v1/pipelines/orders/stop", {"now": True}),
+            client.post("/api/v1/pipelines/orders/restart"),
         ]
-        assert [reply.status for reply in posted] == [202, 202, 202]
+        assert [reply.status for reply in posted] == [202, 202, 202, 202]
         by_id = {each.id: each for each in channel.pending()}
         pending = [by_id[reply.json["id"]] for reply in posted]
         assert [(each.kind, dict(each.arguments)) for each in pending] == [
             ("checkpoint", {}),
             ("savepoint", {}),
             ("stop", {"now": "true"}),
+            ("restart", {}),
         ]
         assert all(each.asked_by.startswith("the page at ") for each in pending)
         paths = [reply.headers["location"] for reply in posted]
@@ -255,7 +374,7 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
         channel.answer(pending[0], Answer(ok=True, message="done", facts={"checkpoint": 120}))
         channel.answer(pending[1], Answer(ok=False, message="no room"))
         told = [client.get(path).json for path in paths]
-        assert [each["state"] for each in told] == ["done", "refused", "waiting"]
+        assert [each["state"] for each in told] == ["done", "refused", "waiting", "waiting"]
         assert (told[0]["facts"], told[1]["message"]) == ({"checkpoint": 120}, "no room")
         channel.withdraw(pending[2])
         assert client.get(paths[2]).status == 404
@@ -286,6 +405,28 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
         assert client.get("/healthz").status == 503
 
 
+def test_the_checkpoint_in_progress(spec: Spec, sinks: Sinks) -> None:
+    live, calls = Live(), list[float]()
+    found = Activity("tasks", 101.0, "tasks", 7, 100.0, tasks=TaskCounts(16, 12, 4, 0))
+
+    def activity() -> Activity:
+        calls.append(time.monotonic())
+        return found
+
+    live.activity, live.spark_ui = activity, "http://127.0.0.1:4040"
+    live.on_state("running")
+    live.on_state_size(StateSize(99.0, 50.0, 1, 12_000, 5_000_000))
+    with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
+        client = Client(page.url)
+        shown = [client.api("orders") for _ in range(5)][-1]
+    assert len(calls) < 5 or calls[-1] - calls[0] > 4, "tasks are counted once a second, however many ask"
+    assert (shown["in_progress"]["checkpoint_id"], shown["in_progress"]["tasks"]["done"]) == (7, 12)
+    assert (shown["state_size"]["rows"], shown["spark_ui"], shown["run_page"]) == (12_000, live.spark_ui, None)
+    with present(spec, RUN, "http://127.0.0.1:8080/"), opened([spec], OPTIONS, sinks) as page:
+        shown = Client(page.url).api("orders")
+    assert (shown["in_progress"], shown["spark_ui"], shown["run_page"]) == (None, None, "http://127.0.0.1:8080/")
+
+
 @pytest.mark.parametrize("ended", ["stopped", "caught up", "failed"])
 def test_one_that_has_ended_beside_others_that_go_on_does_not_run(tmp_path: Path, sinks: Sinks, ended: Ending) -> None:
     live, spec, metrics = Live(), spec_of(tmp_path), Metrics()
@@ -305,9 +446,7 @@ def test_a_run_that_has_told_its_end_was_not_killed(tmp_path: Path, sinks: Sinks
     """Between its end and that of its process, which sends the last traces."""
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 2)
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
-    writer.write([Event(time.time(), "state", "stopped", run_id=RUN)], time.time())
-    writer.close()
+    _write_state(spec, "stopped")
     with opened([spec], OPTIONS, sinks) as page:
         assert Client(page.url).api("orders")["state"] == "stopped"
 

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.page.metrics import Metrics
 from tests.page_history import INCARNATION, RUN, spec_of
-from tests.spark_jobs.page.test_metrics import record, report
+from tests.spark_jobs.page.test_metrics import lag, record, report
 from twophase.news import CommittedUpTo, Decided
 
 _DOCKER: Final = Path(__file__).parents[3] / "docker"
@@ -34,6 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     told.on_driver_event(CommittedUpTo(INCARNATION, 0))
     told.on_checkpoint(report(0))
     told.on_polls([Poll("orders", 0.0, "", {})])
+    told.on_lag(lag({"orders/0": 7}))
     families = text_string_to_metric_families(metrics.exposed()[0].decode())
     names = {sample.name for family in families for sample in family.samples}
     return {_PARTS.sub("", name) for name in names if not name.endswith("_created")}

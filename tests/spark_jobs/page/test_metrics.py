@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.spec import Spec
 from eos.errors import PrepareError, SinkUnavailableError
-from spark_jobs.observe.history.model import Acknowledgement, Event, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag
+from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from spark_jobs.page.metrics import Metrics, PipelineMetrics
@@ -56,7 +59,8 @@ def report(number: int, *, replayed: bool = False) -> CheckpointReport:
     splits = tuple(SplitLag(1001.0, "orders", f"orders/{n}", 500 + 7 * n, 500) for n in range(2))
     tasks = (Acknowledgement("warehouse", 0, 1, 80, 800, 1000.9 + number, 0.4, 0.2, 0.1),)
     seconds, skipped = {"Swap decide": 0.05}, {"orders": 7}
-    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped)
+    rules = (RuleCount("big", "positive", "skip", 80, 2),)
+    return CheckpointReport(found, 0, 1, replayed, 1.5, seconds, splits, 1002.0 + number, tasks, skipped, rules=rules)
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
@@ -98,6 +102,8 @@ def test_everything_is_there_from_the_start_at_0(metrics: Metrics, told: Pipelin
 
 
 def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: PipelineMetrics) -> None:
+    told.on_state("paused")
+    assert (figures(metrics)["eos_up"], figures(metrics)["eos_paused"]) == (1, 1)
     told.on_state("running")
     for number in range(3):
         told.on_driver_event(Decided(record(number)))
@@ -108,11 +114,14 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
         told.on_planned(number, 0.03)
     told.on_checkpoint(report(2, replayed=True))
     found = figures(metrics)
-    assert found["eos_up"] == 1
+    assert not [name for name in found if "lag" in name], "it is measured apart from checkpoints"
+    assert (found["eos_up"], found["eos_paused"]) == (1, 0)
     assert found["eos_checkpoints_completed_total"] == 3
     assert (found["eos_records_total{orders}"], found["eos_rows_total{warehouse}"]) == (300, 240)
     assert (found["eos_written_bytes_total{archive}"], found["eos_dead_letters_total"]) == (2400, 3)
     assert found["eos_skipped_records_total{orders}"] == 21
+    assert found["eos_expectation_rows_total{skip,positive,big}"] == 240
+    assert found["eos_expectation_failed_rows_total{skip,positive,big}"] == 6
     assert found["eos_checkpoint_last_completed_id"] == 2
     assert found["eos_checkpoint_last_completed_timestamp_seconds"] == 1003
     assert found["eos_checkpoint_duration_seconds_count"] == 3
@@ -120,15 +129,37 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert [found[f"eos_checkpoint_phase_seconds_count{{{name}}}"] for name in names] == [3] * 8
     assert found["eos_checkpoint_phase_seconds_sum{read}"] == pytest.approx(1.2)
     assert found["eos_checkpoint_phase_seconds_sum{commit}"] == pytest.approx(0.6)
+
+
+def lag(splits: Mapping[str, int], **changes: Any) -> Lag:
+    """Just measured: by split, the records behind."""
+    at = time.time()
+    found = tuple(SplitLag(at, "orders", split, 500 + records, 500) for split, records in splits.items())
+    return Lag((replace(SourceLag("orders", at, found), **changes),))
+
+
+def test_the_lag_is_there_while_it_is_known(metrics: Metrics, told: PipelineMetrics) -> None:
+    measured = lag({"orders/0": 0, "orders/1": 7})
+    told.on_lag(measured)
+    found = figures(metrics)
     assert (found["eos_lag_records{orders}"], found["eos_lag_records_max{orders}"]) == (7, 7)
     assert (found["eos_split_lag_records{orders,orders/0}"], found["eos_split_lag_records{orders,orders/1}"]) == (0, 7)
+    assert found["eos_lag_measured_timestamp_seconds{orders}"] == pytest.approx(measured.at)
+    (source,) = measured.sources
+    for unknown in (source.failed("no answer"), replace(source, at=time.time() - 31.0)):
+        told.on_lag(Lag((unknown,)))
+        found = figures(metrics)
+        assert {name: value for name, value in found.items() if "lag" in name} == {
+            "eos_lag_measured_timestamp_seconds{orders}": pytest.approx(unknown.at)
+        }
+    told.on_lag(Lag((SourceLag("orders"),)))
+    assert not [name for name in figures(metrics) if "lag" in name]
 
 
 def test_without_being_asked_no_figure_grows_with_the_number_of_splits(spec: Spec) -> None:
     metrics = Metrics()
     told = metrics.listener(spec, run_id=RUN, version="9")
-    splits = tuple(SplitLag(0.0, "orders", f"orders/{number}", 1_000 + number, 0) for number in range(1_000))
-    told.on_checkpoint(replace(report(0), splits=splits))
+    told.on_lag(lag({f"orders/{number}": 1_000 + number for number in range(1_000)}))
     found = figures(metrics)
     assert (found["eos_lag_records{orders}"], found["eos_lag_records_max{orders}"]) == (1_499_500, 1_999)
     assert not [name for name in found if "orders/" in name]
@@ -249,7 +280,7 @@ def test_no_name_becomes_a_line_or_a_label_of_its_own(metrics: Metrics, tmp_path
     pipeline, sink, split = 'o"} 1 \\', 's",x="y\\"', 't"} 1\nforged_total 7\n# HELP \\n/0'
     hostile = spec_of(tmp_path, Names(pipeline, sink))
     told = metrics.listener(hostile, run_id=RUN, version="9")
-    told.on_checkpoint(replace(report(0), splits=(SplitLag(1001.0, "orders", split, 507, 500),)))
+    told.on_lag(lag({split: 7}))
     families = list(text_string_to_metric_families(metrics.exposed()[0].decode()))
     samples = [sample for family in families for sample in family.samples]
     assert all(sample.name.startswith("eos_") for sample in samples)

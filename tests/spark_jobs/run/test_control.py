@@ -21,9 +21,15 @@ class _Batch:
         self.cancelled.set()
 
 
-def test_no_checkpoint_begins_after_the_request() -> None:
-    control = StopControl()
-    control.requested = "SIGTERM received"
+@pytest.mark.parametrize("request_of", ["stop", "restart", "caught up"])
+def test_no_checkpoint_begins_after_the_request(request_of: str) -> None:
+    control = StopControl(
+        requested="SIGTERM" * (request_of == "stop"),
+        restart_requested=request_of == "restart",
+        caught_up=request_of == "caught up",
+    )
+    assert control.ends_query()
+    assert control.is_stopping() == (request_of == "stop")
     with pytest.raises(StopRequestedError), control.checkpoint(_Batch()):
         pytest.fail("it began")
     control.wait_until_idle()
@@ -76,3 +82,71 @@ def test_a_timeout_cancels_until_the_job_has_ended() -> None:
         assert again.wait(10)
     again.clear()
     assert not again.wait(0.1), "the block was left"
+
+
+def test_a_pause_lets_the_running_checkpoint_end_and_no_other_one_begin() -> None:
+    control, begun, go, other = StopControl(), threading.Event(), threading.Event(), threading.Event()
+
+    def run(begins: threading.Event) -> None:
+        with control.checkpoint(_Batch()):
+            begins.set()
+            assert go.wait(10)
+
+    first, second = (threading.Thread(target=run, args=(each,)) for each in (begun, other))
+    first.start()
+    assert begun.wait(10)
+    control.pause()
+    assert not control.is_idle()
+    go.set()
+    first.join(10)
+    assert control.is_idle()
+    second.start()
+    assert not other.wait(0.3)
+    assert control.is_idle()
+    control.resume()
+    assert other.wait(10)
+    second.join(10)
+
+
+def test_a_stop_ends_a_paused_run() -> None:
+    control = StopControl()
+    control.pause()
+    ended: list[str] = []
+
+    def run() -> None:
+        with pytest.raises(StopRequestedError), control.checkpoint(_Batch()):
+            pytest.fail("it began")
+        ended.append("stopped")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    control.requested = "SIGTERM received"
+    thread.join(10)
+    assert ended == ["stopped"]
+    assert control.is_idle()
+
+
+def test_once_a_paused_run_is_idle_nothing_begins() -> None:
+    """A thread that is about to begin has either begun before `is_idle`, or waits."""
+    control, running, wrong = StopControl(), threading.Event(), []
+
+    def run() -> None:
+        while not control.is_stopping():
+            try:
+                with control.checkpoint(_Batch()):
+                    running.set()
+                    running.clear()
+            except StopRequestedError:
+                return
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    for _ in range(300):
+        control.pause()
+        while not control.is_idle():
+            pass
+        wrong += [each for each in (running.is_set(), not control.is_idle()) if each]
+        control.resume()
+    control.requested = "over"
+    thread.join(10)
+    assert wrong == []

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec, load_spec
-from eos.errors import FencedError, SpecError
+from eos.errors import FencedError, SpecError, link_of
 from spark_jobs.run.multi_pipeline import PipelinesFailedError, check_together, run_all
 
 _SPEC = """
@@ -73,6 +73,7 @@ def test_one_that_fails_ends_by_itself_and_is_named_at_the_end() -> None:
         "1 of 2 pipelines failed",
         "  b: another driver has started",
         "    remedy: stop one of them",
+        f"    EOS-FENCED: {link_of('EOS-FENCED')}",
         "  ended well: a",
     ]
 

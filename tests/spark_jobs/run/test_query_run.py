@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -14,12 +15,15 @@ from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
+from spark_jobs.observe.activity import TaskCounts
+from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
+from twophase.doing import Doing
 
 
 @dataclass
@@ -51,6 +55,13 @@ class _Pacing:
         pass
 
 
+class _Lag:
+    """A monitor that has measured nothing."""
+
+    newest = Lag
+    polls = list
+
+
 class _OnDemand:
     def look(self) -> None:
         pass
@@ -67,7 +78,21 @@ def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
     steps: Any = driver
     pacing: Any = _Pacing()
     on_demand: Any = _OnDemand()
-    epoch = _Started(none, control, Listener(), steps, none, [], none, pacing, on_demand, none, none, failure=failure)
+    epoch = _Started(
+        none,
+        control,
+        Listener(),
+        steps,
+        none,
+        [],
+        none,
+        pacing,
+        on_demand,
+        none,
+        none,
+        cast(Any, _Lag()),
+        failure=failure,
+    )
     epoch.run(until_caught_up=False)
 
 
@@ -134,7 +159,7 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
     withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
     pacing = SimpleNamespace(stop=lambda: None, polls=tuple)
-    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, withheld)
+    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, withheld, _Lag())
     epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
     epoch._wait(cast(Any, query))
@@ -154,7 +179,7 @@ def _epoch(log: Any = None, plan: Any = None) -> QueryRun:
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
     pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None)
     pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
-    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, plan, None)
+    rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, plan, None, _Lag())
     return _Started(cast(Any, spec), StopControl(), *rest)
 
 
@@ -174,7 +199,7 @@ def test_the_steps_are_kept_with_the_first_batch_and_not_before(tmp_path: Path) 
 
 
 def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> None:
-    """Of a checkpoint the JVM is asked once more when it is decided: what the lag is."""
+    """Of a checkpoint the JVM is asked once more when it is decided: what its plan took."""
 
     def ask(_batch: object) -> object:
         raise Py4JNetworkError("Answer from Java side is empty")
@@ -184,3 +209,24 @@ def test_a_jvm_that_ends_between_a_decision_and_its_report_is_told_as_that() -> 
         _on_batch(epoch, ask)
     assert isinstance(epoch.failure, SparkUnavailableError)
     assert epoch.failure.message == "checkpoint 7 failed: Spark's JVM has ended"
+
+
+def test_a_run_shows_the_checkpoint_in_progress_and_the_wait_between_two() -> None:
+    rest: Any = (None, Listener(), SimpleNamespace(doing=None), None, [], None)
+    pacing = SimpleNamespace(schedule=SimpleNamespace(due_s=time.monotonic() + 5))
+    withheld = SimpleNamespace(splits=[])
+    build: Any = _Started
+    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, None, withheld, _Lag())
+    idle = epoch.activity()
+    assert (idle.phase, idle.checkpoint_id) == ("idle", None)
+    assert idle.due_at is not None
+    assert 3 < idle.due_at - time.time() <= 5
+    pacing.schedule.due_s = time.monotonic()
+    withheld.splits = [SimpleNamespace(reason="an open transaction")]
+    assert "an open transaction" in epoch.activity().waits_for
+    counts = TaskCounts(4, 1, 2, 0)
+    epoch._batch, epoch._times = SimpleNamespace(checkpoint_id=7, task_counts=counts), (100.0, 0.0)
+    assert (epoch.activity().phase, epoch.activity().tasks) == ("start", None)
+    rest[2].doing = Doing("RunWriters", since=101.0)
+    found = epoch.activity()
+    assert (found.phase, found.checkpoint_id, found.started_at, found.tasks) == ("tasks", 7, 100.0, counts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +22,15 @@ from eos.errors import (
 )
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
-from spark_jobs.query.plan import is_stateful
+from spark_jobs.query.plan import adds_expiring_state, is_stateful
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run import runner
+from spark_jobs.run.control import StopControl
+from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.run.runner import Runner
 from spark_jobs.run.starting_points import starting_points
 from twophase.head_value import HeadValue
+from twophase.requests import Answer, Request
 from twophase.transitions import SetPositions
 from twophase.values import StartingPoint
 
@@ -102,6 +105,56 @@ def test_a_query_that_ended_for_a_refused_row_begins_again_and_is_no_failure(
         run.run()
     assert epochs == [0, 1, 2]
     assert len(events) == 1
+
+
+def test_a_request_starts_the_query_again_and_is_answered_when_it_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the query has failed meanwhile; and not in a run that stops."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(_SPEC)
+    run = Runner(load_spec(path, {}), cast(Any, None), Listener())
+    answers: list[tuple[str, Answer]] = []
+    epochs: list[str] = []
+
+    def request(name: str) -> Request:
+        return Request(name, "restart", {}, 0.0, 1e12, "a test")
+
+    def epoch(self: Runner, lasting: Any) -> None:
+        lasting.restarts.reply = lambda asked, answer: answers.append((asked.id, answer))
+        lasting.restarts.begin()
+        lasting.restarts.done(HeadValue("orders", "i", len(epochs) + 1, ("n",)))
+        epochs.append(", ".join(asked for asked, _ in answers))
+        if len(epochs) == 1:
+            assert lasting.restarts.ask(request("first")) is None
+        elif len(epochs) == 2:
+            assert not self.control.restart_requested
+            lasting.restarts.ask(request("second"))
+            raise SinkUnavailableError("the sink is away")
+        elif len(epochs) == 3:
+            self.control.requested = "stop"
+            refused = lasting.restarts.ask(request("late"))
+            assert refused is not None
+            assert not refused.ok
+
+    monkeypatch.setattr(runner.Runner, "_run_epoch", epoch)
+    monkeypatch.setattr(runner, "pause", lambda *_: True)
+    run.run()
+    assert epochs == ["", "first", "first, second"]
+    assert [(answer.ok, answer.message) for _, answer in answers] == [
+        (True, "restarted, as epoch 2"),
+        (True, "restarted, as epoch 3"),
+    ]
+
+
+def test_a_request_for_a_restart_that_finds_no_query_any_more_is_answered() -> None:
+    answers: list[Answer] = []
+    restarts = RestartRequests(StopControl(), lambda _request, answer: answers.append(answer))
+    restarts.ask(Request("1", "restart", {}, 0.0, 1e12, "a test"))
+    restarts.give_up("the run has ended")
+    assert [each.ok for each in answers] == [False]
+    restarts.give_up("the run has ended")
+    assert len(answers) == 1
 
 
 class _Source:
@@ -218,6 +271,35 @@ class _Iterator:
 
     def next(self) -> _Node:
         return self._left.pop(0)
+
+
+@dataclass
+class _Mode:
+    """A time mode of Spark's."""
+
+    name: str
+
+    def toString(self) -> str:  # noqa: N802 Java's name
+        return self.name
+
+
+class _StateNode(_Node):
+    """A `transformWithState` with a time mode."""
+
+    def __init__(self, mode: str, *below: _Node) -> None:
+        super().__init__("TransformWithStateInPySpark", *below)
+        self.mode = _Mode(mode)
+
+    def timeMode(self) -> _Mode:  # noqa: N802 Java's name
+        return self.mode
+
+
+def test_only_state_in_processing_time_can_expire() -> None:
+    stream = _Node("StreamingRelationV2")
+    expiring = _Node("Project", _StateNode("ProcessingTime", stream))
+    for step, expires in ((expiring, True), (_StateNode("NoTime", stream), False), (_Node("Aggregate", stream), False)):
+        assert adds_expiring_state([cast(Any, stream)], cast(Any, step)) is expires
+    assert not adds_expiring_state([cast(Any, expiring)], cast(Any, _Node("Project", expiring))), "an earlier step's"
 
 
 @pytest.mark.parametrize("name", ["Except", "Intersect", "Distinct", "Aggregate"])

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 
 from connectors.registry import build_sink
@@ -35,7 +36,7 @@ sinks: [{name: w, from: orders, connector: sqlite, path: ./w.db, table: t, commi
 
 
 class _Source:
-    name, withheld_remedy = "orders", ""
+    name, withheld_remedy, schema = "orders", "", pa.schema([("id", pa.int64())])
 
     def starting_point(self, known: StartingPoint) -> StartingPoint:
         return StartingPoint({} if known.positions else {"t/0": 0}, {"t": "id"})
@@ -118,6 +119,21 @@ def test_h20_no_nonce_of_a_run_is_used_twice(run: _Run) -> None:
     assert len(stems) == len(head.nonces) >= 3
 
 
+def test_a_repeated_failure_is_one_line_and_the_remedy_is_with_the_first(
+    run: _Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> None:
+        raise SinkUnavailableError("away", remedy="see that it runs")
+
+    run.builds = [away] * 3
+    assert isinstance(run.run(), SinkUnavailableError)
+    logged = [each.getMessage() for each in caplog.records if each.name == "eos.runner"]
+    assert logged == [
+        "away; remedy: see that it runs (EOS-SINK-UNAVAILABLE); restarting in 0.0 s",
+        "away (failure 2 in a row); restarting in 0.0 s",
+    ]
+
+
 def test_what_a_power_cut_has_left_is_gone_before_spark_begins(run: _Run) -> None:
     found: list[bool] = []
 
@@ -148,7 +164,7 @@ def test_steps_that_keep_state_do_not_begin_in_each_others_places(run: _Run, mon
         plans.keep(run.log.location, head.incarnation, plan(one, other))
         raise SinkUnavailableError("away")
 
-    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None), _away]
+    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None, columns={}), _away]
     monkeypatch.setattr(runner, "plan_of", lambda *_: plan(other, one))
     ended = run.run()
     assert isinstance(ended, IdentityError)

@@ -60,7 +60,7 @@ def test_every_mistake_at_once(tmp_path: Path) -> None:
     schema = pa.schema([("id", pa.int64()), ("word", pa.string()), ("sum", pa.int64())])
     text = refusal(make(tmp_path, ddl), schema)
     for part in (
-        "column 'ID' (TEXT) would change values of int64: declare it INTEGER",
+        "column 'ID' (TEXT) would change values of BIGINT: declare it INTEGER",
         "column 'word' is missing in the table; did you mean 'wort'?",
         "column 'sum' of the table is generated and cannot be written",
         "column 'must' of the table is NOT NULL without a default",
@@ -92,12 +92,37 @@ def test_hostile_names(tmp_path: Path) -> None:
     assert all(finding.ok for finding in sink.check(pa.schema([(name, pa.string())])))
 
 
-def test_a_missing_file_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_created_unless_the_spec_says_so(tmp_path: Path) -> None:
     sink = SqliteSink("s", tmp_path / "none.db", "t", LogPlace(tmp_path / "log"))
     assert "none.db does not exist" in refusal(sink)
     with pytest.raises(SinkUnavailableError, match="unable to open database file"):
         sink.committer("p").inspect("c" * 20, ())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_file_is_created_by_a_start_and_by_nothing_else(tmp_path: Path) -> None:
+    sink = SqliteSink("s", tmp_path / "new.db", "t", LogPlace(tmp_path / "log"), create=True)
+    assert sink.dry_run(ROWS) == ("id", "word")
+    found = {each.check: each for each in sink.check(ROWS)}
+    assert all(each.ok for each in found.values())
+    assert found["database"].detail == f"{tmp_path}/new.db is missing; will be created"
+    assert found["target table"].detail.startswith('t is missing; will create: CREATE TABLE IF NOT EXISTS "t"')
+    assert not sink.path.exists()
+    committer = sink.committer("p")
+    assert committer.inspect("c" * 20, ()).claim_incarnation is None
+    assert sink.path.exists()
+    assert sink.open(ROWS).columns == ("id", "word")
+
+
+def test_the_folder_of_a_missing_file_is_not_created(tmp_path: Path) -> None:
+    """It may be a disk that is not mounted."""
+    sink = SqliteSink("s", tmp_path / "disk" / "new.db", "t", LogPlace(tmp_path / "log"), create=True)
+    assert "new.db cannot be created: No such file or directory" in refusal(sink)
+    with pytest.raises(TargetError, match="cannot be created"):
+        sink.committer("p").inspect("c" * 20, ())
+    (database,) = [each for each in sink.check(ROWS) if not each.ok]
+    assert database.check == "database"
+    assert not (tmp_path / "disk").exists()
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

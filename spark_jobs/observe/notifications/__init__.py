@@ -1,0 +1,1 @@
+"""Notifications: events of a run, sent to HTTP endpoints by threads that hold up no checkpoint."""

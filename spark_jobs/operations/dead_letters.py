@@ -1,0 +1,54 @@
+"""Readings of dead letters, and the replay of their records. Used by the command line and the page."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+
+from connectors.dead_letters import DeadLetter
+from connectors.spec import SinkEntry, SourceEntry, Spec
+from eos.errors import SpecError
+
+
+def read(spec: Spec) -> Sequence[DeadLetter]:
+    """Return all visible dead letters. Raises SpecError without a `dead_letter`, and what the service raises."""
+    return _entry(spec).read_dead_letters()
+
+
+def read_newest(spec: Spec, most: int) -> Sequence[DeadLetter]:
+    """Return the newest dead letters, newest first. Raises as `read`."""
+    return _entry(spec).newest_dead_letters(most)
+
+
+def _entry(spec: Spec) -> SinkEntry:
+    if spec.dead_letter is None:
+        raise SpecError("the spec has no dead_letter", remedy="see docs/reference/sinks.md, dead letters")
+    return spec.dead_letter
+
+
+def distinct(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
+    """Return one dead letter for each record. Rows without a known record are left out."""
+    return list({each.record: each for each in letters if each.record is not None}.values())
+
+
+def resend(spec: Spec, chosen: Sequence[DeadLetter], to: str | None = None) -> Iterator[Sequence[DeadLetter]]:
+    """Resend topic by topic: a transaction for each topic, and for each source's cluster."""
+    sources = {entry.name: entry for entry in spec.sources}
+    groups: dict[tuple[str, str], list[DeadLetter]] = {}
+    for each in chosen:
+        groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
+    for (name, topic), letters in groups.items():
+        yield _source(sources, name).resend(spec.pipeline, topic, letters)
+
+
+def _source(sources: dict[str, SourceEntry], name: str) -> SourceEntry:
+    if name not in sources:
+        message = f"there are dead letters of a source {name!r}, which the spec does not have"
+        raise SpecError(message, remedy="choose others with --source, or put the source back")
+    return sources[name]
+
+
+def id_of(letter: DeadLetter) -> str:
+    """Return a name of the dead letter that is the same at each reading."""
+    parts = (letter.source, letter.sink, letter.place, letter.digest, letter.checkpoint_id, letter.error)
+    return hashlib.sha256(repr(parts).encode(errors="surrogatepass")).hexdigest()[:20]

@@ -1,0 +1,140 @@
+"""The rules of a step (`expect`), as columns: Spark counts the rows that fail while the rows pass.
+
+A row meets a rule if the condition is true. The counts arrive with the results of the successful tasks, before the job
+is over. Spark keeps the counts of the last attempt of each task, so a retried task counts once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import Any, Final
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import Column, DataFrame, SparkSession, functions
+
+from connectors.spec import Expectation, TransformStep
+from connectors.spec.expectations import DEAD_LETTER
+from eos.errors import SpecError
+from spark_jobs.query.one_query import NoQueryError, check_query
+from spark_jobs.query.plan import unrepeatable
+
+_MOST_CHARS: Final = 500
+_SUBQUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubquery", "LateralSubquery"})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Counts of one step in one batch."""
+
+    rows: int  # that the step gave, before any of them was left out
+    failed: tuple[int, ...]  # by rule
+    rejected: int  # rows that become dead letters, each once, whatever number of rules it fails
+    examples: tuple[str, ...]  # by rule, a row that fails it as JSON; empty where none is kept
+
+
+def with_rules(spark: SparkSession, step: TransformStep, frame: DataFrame, where: str) -> DataFrame:
+    """Return the rows of a step, counted by its rules, except the rows that a rule with `skip` leaves out.
+
+    Rows that become dead letters stay: see `passing`. Raises SpecError for a condition that Spark does not accept.
+    """
+    frame.createOrReplaceTempView(step.name)
+    for number, rule in enumerate(step.expect):
+        try:
+            _check(spark, step, frame, rule)
+        except (AnalysisException, ParseException, NoQueryError, _RefusedError) as error:
+            reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            message = f"{where}: expect[{number}] ({rule.name}): {reason}"
+            remedy = f"write a condition over the columns of {step.name}: {', '.join(frame.columns)}"
+            raise SpecError(message, remedy=remedy) from error
+    counted = frame.observe(_observation(step), *_measures(step, frame))
+    skipping = [_meets(rule) for rule in step.expect if rule.action == "skip"]
+    if not skipping:
+        return counted
+    kept = reduce(and_, skipping)
+    return counted.where(kept | ~_accepted(step) if step.rejects_rows else kept)
+
+
+def passing(step: TransformStep, frame: DataFrame) -> DataFrame:
+    """Return the rows of `with_rules` except the rows that become dead letters."""
+    return frame.where(_accepted(step)) if step.rejects_rows else frame
+
+
+def failing(step: TransformStep, frame: DataFrame) -> DataFrame:
+    """Return the rows of `with_rules` that become dead letters."""
+    return frame.where(~_accepted(step))
+
+
+def broken_rules(step: TransformStep) -> Column:
+    """The names of the rules by which a row of `failing` is a dead letter."""
+    names = [functions.when(~_meets(rule), functions.lit(rule.name)) for rule in _rejecting(step)]
+    return functions.concat_ws(", ", *names)
+
+
+def outcome(step: TransformStep, metrics: Any) -> Outcome | None:
+    """Read a step's counts from the observed metrics of a query of Spark's; None if its plan has not the step."""
+    found = metrics.get(_observation(step))
+    if not found.isDefined():
+        return None
+    row, most = found.get(), len(step.expect) + 2
+    rows, rejected, *failed = (int(row.getLong(at)) for at in range(most))
+    texts = iter([row.getString(at) or "" for at in range(most, row.size())])
+    examples = (next(texts, "") if rule.action == "fail" else "" for rule in step.expect)
+    return Outcome(rows, tuple(failed), rejected, tuple(examples))
+
+
+class _RefusedError(Exception):
+    """A condition that needs more than a row. Its text is the reason."""
+
+
+def _check(spark: SparkSession, step: TransformStep, frame: DataFrame, rule: Expectation) -> None:
+    check_query(spark, f"SELECT * FROM `{step.name}` WHERE (\n{rule.condition}\n)")
+    parsed = spark._jsparkSession.sessionState().sqlParser().parseExpression(rule.condition)
+    if any(str(node.getClass().getSimpleName()) in _SUBQUERIES for node in _nodes(parsed)):
+        message = "a condition reads one row; a subquery would read other rows"
+        raise _RefusedError(message)
+    if reason := unrepeatable(frame, frame.where(functions.expr(rule.condition))):
+        message = f"{reason}: a row must meet a condition each time or never"
+        raise _RefusedError(message)
+
+
+def _nodes(expression: Any) -> Iterator[Any]:
+    yield expression
+    children = expression.children().iterator()
+    while children.hasNext():
+        yield from _nodes(children.next())
+
+
+def _measures(step: TransformStep, frame: DataFrame) -> Iterator[Column]:
+    one = functions.lit(1)
+    yield functions.count(one).alias("rows")
+    lost = ~_accepted(step) if step.rejects_rows else functions.lit(False)
+    yield functions.count(functions.when(lost, one)).alias("rejected")
+    for number, rule in enumerate(step.expect):
+        yield functions.count(functions.when(~_meets(rule), one)).alias(f"failed_{number}")
+    columns = ["`" + name.replace("`", "``") + "`" for name in frame.columns]
+    if len({name.lower() for name in frame.columns}) < len(columns):
+        return  # two columns of one name cannot be read by it
+    row = functions.substring(functions.to_json(functions.struct(*columns)), 1, _MOST_CHARS)
+    for number, rule in enumerate(step.expect):
+        if rule.action == "fail":
+            yield functions.max(functions.when(~_meets(rule), row)).alias(f"example_{number}")
+
+
+def _meets(rule: Expectation) -> Column:
+    return functions.coalesce(functions.expr(rule.condition), functions.lit(False))
+
+
+def _rejecting(step: TransformStep) -> list[Expectation]:
+    return [rule for rule in step.expect if rule.action == DEAD_LETTER]
+
+
+def _accepted(step: TransformStep) -> Column:
+    return reduce(and_, map(_meets, _rejecting(step)))
+
+
+def _observation(step: TransformStep) -> str:
+    """The name under which Spark reports the counts. No source has this one: a source's name has no blank."""
+    return f"expectations of {step.name}"
