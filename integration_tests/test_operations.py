@@ -1,4 +1,4 @@
-"""The tour of docs/how-to/operations.md, typed at a running pipeline: steered, stopped, lost and begun again."""
+"""The tour of docs/how-to/operations.md, typed at a running pipeline: steered, paused, stopped, lost and begun again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _RECORDS = 2 * CHECKPOINT_RECORDS
 
 @pytest.mark.timeout(900)
 def test_the_tour(pipeline: Pipeline) -> None:
-    run, steer, stop, lost = blocks("how-to/operations.md")
+    run, steer, stop, lost, pause = blocks("how-to/operations.md")
     pipeline.spec["checkpoint"]["interval"] = "10min"
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     _eos, name, _spec, *options = run.split()
@@ -26,6 +26,9 @@ def test_the_tour(pipeline: Pipeline) -> None:
     assert f"{CHECKPOINT_RECORDS:,} records" in said, said
     pipeline.assert_exact(_RECORDS)
     assert "checkpoint 1" in said.partition("savepoint")[2], said
+
+    said = type_in(pipeline, pause)
+    assert "paused" in said.partition("lag")[0], said
 
     said = type_in(pipeline, stop)
     assert process.wait() == 0, process.output()
