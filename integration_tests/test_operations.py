@@ -1,4 +1,4 @@
-"""The tour of docs/how-to/operations.md, typed at a running pipeline: steered, paused, stopped, lost and begun again."""
+"""The tour of docs/how-to/operations.md, typed at a running pipeline: steered, paused, stopped, lost, begun again."""
 
 from __future__ import annotations
 
