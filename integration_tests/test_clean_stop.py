@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
@@ -74,30 +71,24 @@ def test_asked_to_stop_by_a_command(pipeline: Pipeline) -> None:
     process.await_output("kind=stop")
     process.release("writing@1")
     _assert_stopped(pipeline, process, checkpoints=2)
-    answer = _answer_of(stopping)
+    answer = stopping.facts()
     assert (answer["ok"], answer["completed"], answer["committed"], answer["epoch"]) == (True, 1, 1, 1)
 
     process = pipeline.start(arm=["writing@3"], until_caught_up=False)
     process.await_point("writing@3")
     stopping = pipeline.command("stop", "--now", "--json")
     _assert_stopped(pipeline, process, checkpoints=3)
-    assert _answer_of(stopping)["committed"] == 2
+    assert stopping.facts()["committed"] == 2
 
     process = pipeline.start(arm=["writing@4"], until_caught_up=False)
     process.await_point("writing@4")
     stopping = pipeline.command("stop", "--json")
     process.await_output("kind=stop")
     process.kill()
-    assert "ended without an answer" in _answer_of(stopping, code=1)["error"]["message"]
+    assert "ended without an answer" in stopping.facts(code=1)["error"]["message"]
 
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_RECORDS)
-
-
-def _answer_of(stopping: PipelineProcess, code: int = 0) -> dict[str, Any]:
-    assert stopping.wait() == code, stopping.output()
-    answer: dict[str, Any] = json.loads(stopping.output())
-    return answer
 
 
 def _assert_stopped(pipeline: Pipeline, process: PipelineProcess, checkpoints: int) -> None:

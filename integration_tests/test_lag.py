@@ -35,9 +35,7 @@ class _Running:
 
     def status(self, *options: str) -> dict[str, Any]:
         """What `eos status` says of the lag, in a process of its own."""
-        command = self.pipeline.command("status", "--json", *options)
-        command.succeed()
-        found: dict[str, Any] = json.loads(command.output())["lag"]
+        found: dict[str, Any] = self.pipeline.command("status", "--json", *options).facts()["lag"]
         return found
 
     def overview(self) -> dict[str, Any]:

@@ -49,10 +49,7 @@ def blocked(pipeline: Pipeline, services: Services) -> Producer:
 
 
 def _status(pipeline: Pipeline) -> dict[str, Any]:
-    process = pipeline.command("status", "--json")
-    process.succeed()
-    facts: dict[str, Any] = json.loads(process.output())
-    return facts
+    return pipeline.command("status", "--json").facts()
 
 
 def _wait_for(true: Callable[[], bool], what: Callable[[], str]) -> None:

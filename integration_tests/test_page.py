@@ -18,9 +18,8 @@ from selenium.webdriver.support.wait import WebDriverWait
 from connectors.dead_letters import DeadLetter
 from connectors.registry import open_requests
 from connectors.spec import Spec
-from integration_tests.harness.page_browser import VIEWS, body, go, press, shows
-from integration_tests.services import ServiceError
-from integration_tests.services.chromium import chromium, logged, resize
+from integration_tests.harness.page_browser import VIEWS, body, browser_or_skip, go, press, shows
+from integration_tests.services.chromium import logged, resize
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import AbortedAttempt, Event
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
@@ -29,9 +28,8 @@ from spark_jobs.observe.withheld import Poll, Withheld
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.opening import PageOptions, opened
 from tests.history_values import completed
-from tests.page_history import INCARNATION, RUN, Names, live_through, put_letters, spec_of
+from tests.page_history import INCARNATION, RUN, Names, live_through, no_sinks, put_letters, spec_of
 from tests.page_http import TOKEN
-from twophase.in_doubt import InDoubtTransaction
 from twophase.requests import Answer, Channel, Request
 
 pytestmark = pytest.mark.any_server
@@ -41,17 +39,10 @@ CHECKPOINTS = 120
 PLAIN = Names()
 
 
-def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
-    return []
-
-
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    try:
-        with chromium(tmp_path_factory.mktemp("browser") / "profile") as found:
-            yield found
-    except ServiceError as error:
-        pytest.skip(f"no browser: {error}")
+    with browser_or_skip(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

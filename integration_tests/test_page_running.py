@@ -10,9 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from integration_tests.harness.page_browser import browser_or_skip
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.services import ServiceError
-from integration_tests.services.chromium import chromium
 from spark_jobs.savepoints.manifest import checked
 from tests.page_http import client_of
 
@@ -79,51 +78,46 @@ def test_a_run_with_its_page(pipeline: Pipeline, tmp_path: Path) -> None:
     assert figure("eos_checkpoint_duration_seconds_sum") == pytest.approx(sum(kept), rel=0.2)
     assert figure("eos_pipeline_info", mode="exactly-once") == 1
 
-    try:
-        with chromium(tmp_path / "profile") as browser:
-            browser.get(f"{client.url}#token={client.token}")
+    with browser_or_skip(tmp_path) as browser:
+        browser.get(f"{client.url}#token={client.token}")
 
-            def shows(css: str, text: str) -> None:
-                script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent).join(' ')"
-                WebDriverWait(browser, _PATIENCE_S, 0.2).until(
-                    lambda _: text in browser.execute_script(script, css), f"{css} with {text}\n{process.output()}"
-                )
-
-            shows(".state", "running")
-            shows("main", f"{_RECORDS:,}")
-            pipeline.workload.produce(CHECKPOINT_RECORDS)
-            browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
-            shows(".note:not(.bad)", " committed")
+        def shows(css: str, text: str) -> None:
+            script = "return [...document.querySelectorAll(arguments[0])].map(e => e.textContent).join(' ')"
             WebDriverWait(browser, _PATIENCE_S, 0.2).until(
-                lambda _: not browser.find_elements(By.CSS_SELECTOR, ".note")
+                lambda _: text in browser.execute_script(script, css), f"{css} with {text}\n{process.output()}"
             )
-            assert pipeline.table.count() == _RECORDS + CHECKPOINT_RECORDS, "all that was there when it was pressed"
-            browser.find_element(By.CSS_SELECTOR, "[data-key=savepoint]").click()
-            newest = pipeline.head.committed
-            shows(".note:not(.bad)", f"savepoint: savepoint of checkpoint {newest}")
-            (savepoint,) = (pipeline.location / "savepoints").iterdir()
-            assert checked(savepoint).checkpoint_id == newest
-            epoch = client.api(key)["head"]["epoch"]
-            browser.find_element(By.CSS_SELECTOR, "[data-key=restart]").click()
-            browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
-            shows(".note:not(.bad)", f"restart: restarted, as epoch {epoch + 1}")
-            pipeline.workload.produce(CHECKPOINT_RECORDS)
-            browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
-            shows("main", f"{_RECORDS + 2 * CHECKPOINT_RECORDS:,}")
-            shows("main", "In progress")
-            phases = {client.api(key)["in_progress"]["phase"] for _ in range(5)}
-            assert phases <= {"idle", "start", "tasks", "decide", "wait", "commit"}
-            lines = client.get(f"/api/v1/pipelines/{key}/log?of=run").json["lines"]
-            assert any("state=committed" in line for line in lines)
-            assert figure("eos_restarts_total") == 0, "a restart on request is no failure"
-            browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
-            browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
-            process.succeed()
-            shows(".state.gone", "no answer")
-            notes = browser.find_element(By.ID, "notes").text
-            assert "stop: stopped" in notes or "stop: the run has ended" in notes
-    except ServiceError as error:
-        pytest.skip(f"no browser: {error}")
+
+        shows(".state", "running")
+        shows("main", f"{_RECORDS:,}")
+        pipeline.workload.produce(CHECKPOINT_RECORDS)
+        browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
+        shows(".note:not(.bad)", " committed")
+        WebDriverWait(browser, _PATIENCE_S, 0.2).until(lambda _: not browser.find_elements(By.CSS_SELECTOR, ".note"))
+        assert pipeline.table.count() == _RECORDS + CHECKPOINT_RECORDS, "all that was there when it was pressed"
+        browser.find_element(By.CSS_SELECTOR, "[data-key=savepoint]").click()
+        newest = pipeline.head.committed
+        shows(".note:not(.bad)", f"savepoint: savepoint of checkpoint {newest}")
+        (savepoint,) = (pipeline.location / "savepoints").iterdir()
+        assert checked(savepoint).checkpoint_id == newest
+        epoch = client.api(key)["head"]["epoch"]
+        browser.find_element(By.CSS_SELECTOR, "[data-key=restart]").click()
+        browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
+        shows(".note:not(.bad)", f"restart: restarted, as epoch {epoch + 1}")
+        pipeline.workload.produce(CHECKPOINT_RECORDS)
+        browser.find_element(By.CSS_SELECTOR, "[data-key=checkpoint]").click()
+        shows("main", f"{_RECORDS + 2 * CHECKPOINT_RECORDS:,}")
+        shows("main", "In progress")
+        phases = {client.api(key)["in_progress"]["phase"] for _ in range(5)}
+        assert phases <= {"idle", "start", "tasks", "decide", "wait", "commit"}
+        lines = client.get(f"/api/v1/pipelines/{key}/log?of=run").json["lines"]
+        assert any("state=committed" in line for line in lines)
+        assert figure("eos_restarts_total") == 0, "a restart on request is no failure"
+        browser.find_element(By.CSS_SELECTOR, "[data-key=stop]").click()
+        browser.find_element(By.CSS_SELECTOR, "dialog button.primary").click()
+        process.succeed()
+        shows(".state.gone", "no answer")
+        notes = browser.find_element(By.ID, "notes").text
+        assert "stop: stopped" in notes or "stop: the run has ended" in notes
     assert process.left_behind() == []
     assert "by=the page at " in process.output()
     pipeline.assert_exact(at_least=_RECORDS + 2 * CHECKPOINT_RECORDS)

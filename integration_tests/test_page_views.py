@@ -14,18 +14,16 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from connectors.dead_letters import DeadLetter
 from connectors.spec import Spec
-from integration_tests.harness.page_browser import VIEWS, body, go, press, shows
-from integration_tests.services import ServiceError
+from integration_tests.harness.page_browser import VIEWS, body, browser_or_skip, go, press, shows
 from integration_tests.services.accessibility import violations
-from integration_tests.services.chromium import chromium, logged, resize
+from integration_tests.services.chromium import logged, resize
 from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
 from spark_jobs.observe.run_lock import present
 from spark_jobs.operations import dead_letters as operations
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.opening import Opened, PageOptions, opened
-from tests.page_history import RUN, live_through, put_letters, spec_of
+from tests.page_history import RUN, live_through, no_sinks, put_letters, spec_of
 from tests.page_http import TOKEN
-from twophase.in_doubt import InDoubtTransaction
 
 pytestmark = pytest.mark.any_server
 
@@ -47,10 +45,6 @@ LETTER = DeadLetter(
 )
 
 
-def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
-    return []
-
-
 def living(folder: Path, checkpoints: int) -> Spec:
     found = spec_of(folder)
     live_through(found, time.time() - 1, checkpoints)
@@ -59,11 +53,8 @@ def living(folder: Path, checkpoints: int) -> Spec:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    try:
-        with chromium(tmp_path_factory.mktemp("browser") / "profile") as found:
-            yield found
-    except ServiceError as error:
-        pytest.skip(f"no browser: {error}")
+    with browser_or_skip(tmp_path_factory.mktemp("browser")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

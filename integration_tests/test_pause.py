@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import pytest
@@ -23,19 +22,12 @@ def _await_rows(process: PipelineProcess, pipeline: Pipeline, rows: int) -> None
         time.sleep(0.2)
 
 
-def _facts(pipeline: Pipeline, command: str, *options: str) -> dict[str, object]:
-    process = pipeline.command(command, "--json", *options)
-    process.succeed()
-    found: dict[str, object] = json.loads(process.output())
-    return found
-
-
 @pytest.mark.timeout(900)
 def test_a_pause_survives_a_kill(pipeline: Pipeline) -> None:
     pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
     process = pipeline.start(until_caught_up=False)
     _await_rows(process, pipeline, 2 * CHECKPOINT_RECORDS)
-    assert _facts(pipeline, "pause")["running"] is True
+    assert pipeline.command("pause", "--json").facts()["running"] is True
     completed = pipeline.head.completed
     assert pipeline.prepared() == []
     pipeline.workload.produce(CHECKPOINT_RECORDS)
@@ -52,8 +44,8 @@ def test_a_pause_survives_a_kill(pipeline: Pipeline) -> None:
         time.sleep(0.2)
     time.sleep(3.0)
     assert (pipeline.head.completed, pipeline.table.count()) == (completed, 2 * CHECKPOINT_RECORDS)
-    assert _facts(pipeline, "status")["paused"]
-    assert _facts(pipeline, "resume")["running"] is True
+    assert pipeline.command("status", "--json").facts()["paused"]
+    assert pipeline.command("resume", "--json").facts()["running"] is True
     _await_rows(process, pipeline, 3 * CHECKPOINT_RECORDS)
     pipeline.command("stop").succeed()
     process.succeed()

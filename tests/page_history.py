@@ -31,6 +31,7 @@ from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.lag import Lag, SourceLag, write_lag
 from twophase.codec import encode_head
 from twophase.head_value import HeadValue
+from twophase.in_doubt import InDoubtTransaction
 from twophase.local_head import LocalHead
 from twophase.values import OffsetRange
 
@@ -74,6 +75,11 @@ def spec_of(folder: Path, names: Names = Names()) -> Spec:
     quoted = {key: _quoted(getattr(names, key)) for key in Names.__slots__}
     path.write_text(_SPEC.format(**quoted))
     return load_spec(path, {"SECRET": SECRET})
+
+
+def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
+    """Return the transactions of sinks that are not asked."""
+    return []
 
 
 def put_letters(spec: Spec, letters: Sequence[DeadLetter]) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 from connectors.api.fields import NonEmpty, RecordLimit, StepName
 from connectors.api.model import Strict, wrong
-from connectors.spec.flow import code_in, computes_a_name
+from connectors.spec.flow import without_code
 
 Action = Literal["warn", "skip", "dead-letter", "fail"]
 
@@ -17,11 +17,7 @@ DEAD_LETTER: Final = "dead-letter"
 
 
 def _plain_condition(sql: str) -> str:
-    if computes_a_name(sql):
-        raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
-    if found := code_in(sql):
-        raise wrong(f"{found} runs code by its name", "a condition over the step's columns")
-    return sql
+    return without_code(sql, "a condition over the step's columns")
 
 
 class Expectation(Strict):

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from connectors.api.model import wrong
 from connectors.spec.table_names import COMMENT, TOKENS
 
 Inputs = Mapping[str, Sequence[str]]
@@ -62,6 +63,18 @@ def code_in(sql: str) -> str:
         return "TRANSFORM … USING"
     calls = [found.lower() for found in _CALLS.findall(plain)]
     return next((f"{name}()" for name in (*calls, *called) if name in _JAVA), "")
+
+
+def without_code(sql: str, instead: str) -> str:
+    """Return the SQL. Raises ValueError, a mistake of the spec, if it runs code or computes a name.
+
+    `instead`: what the message allows in place of code.
+    """
+    if computes_a_name(sql):
+        raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
+    if found := code_in(sql):
+        raise wrong(f"{found} runs code by its name", instead)
+    return sql
 
 
 def trunk_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> str | None:

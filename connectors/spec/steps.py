@@ -11,7 +11,7 @@ from connectors.api.fields import Duration, NonEmpty, PositiveDuration, StepName
 from connectors.api.mistakes import nearest
 from connectors.api.model import Strict, refuse, shown, wrong
 from connectors.spec.expectations import DEAD_LETTER, Expectations
-from connectors.spec.flow import code_in, command_in, computes_a_name
+from connectors.spec.flow import command_in, without_code
 
 TTL_ARGUMENT: Final = "state_ttl_ms"
 """The keyword argument by which a function gets `state_ttl`."""
@@ -49,16 +49,12 @@ def _keywords(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _without_code(sql: str) -> str:
+def _plain_query(sql: str) -> str:
     if word := command_in(sql):
         near = nearest(word, ("SELECT", "WITH", "FROM", "VALUES"))
         found = f"the sql begins with {word}: it is a command and no query"
         raise wrong(found, "SELECT …", "WITH …", "FROM …", suggestion=near)
-    if computes_a_name(sql):
-        raise wrong("IDENTIFIER computes a name", "IDENTIFIER('name')", "the name itself")
-    if found := code_in(sql):
-        raise wrong(f"{found} runs code by its name", "a step with `python`, which says that it runs code")
-    return sql
+    return without_code(sql, "a step with `python`, which says that it runs code")
 
 
 class Watermark(Strict):
@@ -91,7 +87,7 @@ class Step(Strict):
 class SqlStep(Step):
     """`sql`: a query over the views of earlier steps. Which ones it names is Spark's to find out."""
 
-    sql: Annotated[NonEmpty, AfterValidator(_without_code)]
+    sql: Annotated[NonEmpty, AfterValidator(_plain_query)]
     """Spark SQL over the names of sources and earlier steps."""
 
     @model_validator(mode="before")

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from integration_tests.services import ServiceError
+from integration_tests.services.chromium import chromium
+
 VIEWS = ["overview", "checkpoints", "checkpoints/77", "graph", "sinks", "letters", "failures", "log", "spec"]
 """Of a pipeline with checkpoint 77."""
+
+
+@contextmanager
+def browser_or_skip(folder: Path) -> Iterator[Chrome]:
+    """Start a browser with a profile in the folder; skip the test where there is none."""
+    try:
+        with chromium(folder / "profile") as found:
+            yield found
+    except ServiceError as error:
+        pytest.skip(f"no browser: {error}")
 
 
 def go(browser: Chrome, view: str, key: str = "orders") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -125,6 +127,13 @@ class PipelineProcess:
         """Wait for the end, which must be one with exit code 0."""
         code = self.wait(timeout_s)
         assert code == 0, self._report(f"ended with {code}, not 0")
+
+    def facts(self, code: int = 0) -> dict[str, Any]:
+        """Wait for the end of a command with --json, with this exit code. Return the object that it has printed."""
+        found = self.wait()
+        assert found == code, self._report(f"ended with {found}, not {code}")
+        facts: dict[str, Any] = json.loads(self.output())
+        return facts
 
     def fail(self, *fragments: str, code: int = 1) -> None:
         """Wait for the end, which must be one with this exit code, a message with all fragments, and no stack trace."""

@@ -15,9 +15,8 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.operations import dead_letters as operations
 from spark_jobs.page.letter_box import MOST
 from spark_jobs.page.opening import PageOptions, opened
-from tests.page_history import SECRET, put_letters, spec_of
+from tests.page_history import SECRET, no_sinks, put_letters, spec_of
 from tests.page_http import TOKEN, Client
-from twophase.in_doubt import InDoubtTransaction
 
 READ_TOKEN = "a-token-that-reads-only"
 OF = "/api/v1/pipelines/orders/dead-letters"
@@ -25,10 +24,6 @@ HOSTILE = "<script>alert(1)</script> \x1b[31m \u202egnp.exe"
 LETTER = DeadLetter(
     "orders", None, "orders", 0, 17, "2026-11-26T10:00:00+00:00", b"k", b"{bad", [("trace", b"abc")], "no JSON", 5
 )
-
-
-def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
-    return []
 
 
 @pytest.fixture

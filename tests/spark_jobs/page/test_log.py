@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from connectors.spec import Spec
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.opening import PageOptions, opened
-from tests.page_history import SECRET, spec_of
+from tests.page_history import SECRET, no_sinks, spec_of
 from tests.page_http import TOKEN, Client
-from twophase.in_doubt import InDoubtTransaction
 
 OPTIONS = PageOptions(port=0, token=TOKEN, read_token="a-token-that-reads-only")
 OF = "/api/v1/pipelines/orders/log"
-
-
-def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
-    return []
 
 
 def test_logs_of_the_run_of_spark_and_of_its_processes(tmp_path: Path) -> None:

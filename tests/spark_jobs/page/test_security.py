@@ -27,16 +27,12 @@ from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token, opened
 from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.server import AT_A_TIME, MOST, PageError
-from tests.page_history import RUN, SECRET, Names, live_through, spec_of
+from tests.page_history import RUN, SECRET, Names, live_through, no_sinks, spec_of
 from tests.page_http import TOKEN, Client, client_of
 from twophase.in_doubt import InDoubtTransaction
 
 READ_TOKEN = "a-token-that-reads-only"
 STOP = "/api/v1/pipelines/orders/stop"
-
-
-def no_sinks(_spec: Spec) -> list[InDoubtTransaction]:
-    return []
 
 
 @pytest.fixture(scope="module")
