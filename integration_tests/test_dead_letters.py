@@ -277,8 +277,6 @@ def test_what_goes_between_the_two_readers_is_missed_in_a_second_try_too(
     pipeline.workload.produce(20)
     pipeline.workload.produce_words("is much too long")
     bad.produce(10)
-    adds_up = "spark.sql.legacy.observeMetricsAggregateAllAttempts"  # over tries: too many prove nothing
-    pipeline.spec["spark"]["conf"] = {adds_up: "true"}
     last = max(offset for partition, offset, *_ in bad.expected if partition == 0)
     process = pipeline.start(arm=["dead-letters"])
     process.await_point("dead-letters")
