@@ -120,3 +120,37 @@ def test_rows_become_dead_letters_in_the_same_checkpoint(pipeline: Pipeline, tmp
     assert {error.rpartition(" ")[2] for _, error, _ in letters} == {"even", "by_four"}
     counted = _counted(pipeline)
     assert counted["even"].failed + counted["by_four"].failed <= len(letters)  # one checkpoint's may be lost by a kill
+
+
+@pytest.mark.timeout(600)
+def test_a_rule_for_dead_letters_needs_a_step_that_repeats_itself(pipeline: Pipeline, tmp_path: Path) -> None:
+    """Random numbers are refused by the start, and otherwise found by the comparison of both computations."""
+    file = tmp_path / "bad.db"
+    pipeline.spec["dead_letter"] = {
+        "connector": "sqlite",
+        "path": str(file),
+        "table": "bad",
+        "create": "if-missing",
+        "commit": "write-ahead-log",
+    }
+    pipeline.spec["restart"] = {"strategy": "none"}
+    pipeline.spec["checkpoint"]["max_dead_letters"] = CHECKPOINT_RECORDS
+    (step,) = pipeline.spec["transforms"]
+    pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} ADD chance DOUBLE")
+    _expect(pipeline, {"name": "half", "condition": "chance < 0.5", "action": "dead-letter"})
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    step["sql"] = step["sql"].replace("SELECT ", "SELECT rand() AS chance, ", 1)
+    pipeline.start().fail("(rows): it is not deterministic, and a rule has action dead-letter", code=2)
+    source = pipeline.source["name"]
+    step.pop("sql")
+    step |= {"python": "chances:with_chance", "from": source}
+    (pipeline.folder / "chances.py").write_text(
+        "import random\nfrom pyspark.sql import functions\n\n"
+        "def with_chance(rows):\n"
+        "    chance = functions.udf(lambda _: random.random(), 'double')\n"
+        "    return rows.withColumn('chance', chance('id'))\n"
+    )
+    pipeline.start().fail("step rows gave other rows when its dead letters were computed")
+    assert (pipeline.table.count(), pipeline.prepared()) == (0, [])
+    with closing(sqlite3.connect(file)) as bad:
+        assert bad.execute("SELECT count(*) FROM bad").fetchone() == (0,)

@@ -12,6 +12,7 @@ from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME
 from connectors.spec.expectations import DEAD_LETTER
+from connectors.spec.flow import behind
 from connectors.spec.spec import Spec
 from connectors.spec.sql_syntax import Columns
 
@@ -143,11 +144,21 @@ def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) 
     _check_targets(document, spec)
     _check_dead_letter(document, spec)
     _check_columns(document, spec, columns)
+    _check_rules_are_read(document, spec)
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
         for key in (key for name, key in _OF_STATE.items() if step.name in names and name in step.model_fields_set):
             found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
             document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
+
+
+def _check_rules_are_read(document: Document, spec: Spec) -> None:
+    """Report rules of a step that no sink reads: nothing computes the step, so its rules check nothing."""
+    read = behind(spec.inputs, "", [sink.from_ for sink in spec.sinks if sink.from_ is not None])
+    for index, step in enumerate(spec.transforms):
+        if step.expect and step.name not in read:
+            found = f"no sink reads the step '{step.name}', so its rules are never checked"
+            document.report(("transforms", index, "expect"), found, ("with a sink that reads the step",))
 
 
 def _check_columns(document: Document, spec: Spec, known: Mapping[str, Columns]) -> None:

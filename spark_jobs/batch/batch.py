@@ -20,9 +20,9 @@ from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refu
 from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
-from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected
+from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected, other_rows
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
-from spark_jobs.batch.rule_checks import RuleChecks, letters_of
+from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
@@ -216,9 +216,9 @@ class SparkBatch:
 
     def _rejected(self, checks: RuleChecks) -> Rejected:
         """The rows that rules reject. A second job computes them, only if there are any."""
-        if not checks.rejected():
+        if not (counted := checks.rejected()):
             return NONE_REJECTED
-        return Rejected(checks.rejected(), letters_of(self.flow.expecting, self.flow.rejected(self.frame)))
+        return Rejected(counted, letters_of(self.flow.expecting, self.flow.rejected(self.frame)))
 
     def _put_aside(
         self,
@@ -242,7 +242,10 @@ class SparkBatch:
             # After the job it would be too late: at-least-once its tasks commit. And one task gets all rejected rows.
             return surplus
         task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first, writer_of=writer_of)
-        acknowledged = branch_jobs.written(rows, found.share.sink.partition_by, task).toArrow()
+        job = branch_jobs.written(rows, found.share.sink.partition_by, task)
+        acknowledged = job.toArrow()
+        if rejected.letters is not None and (step := unlike(self.flow.expecting, rejected.counted, job)):
+            return other_rows(self.checkpoint_id, step)
         rows_written = sum(each.rows for each in committables(acknowledged))
         return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 

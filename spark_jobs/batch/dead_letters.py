@@ -7,7 +7,7 @@ records of refused rows are read again from their sources, so that a dead letter
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id, append_ro
 from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.batch.columns import numbered, quoted
 from spark_jobs.batch.writing import Share
+from spark_jobs.query.expectations import Rows
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed
 from spark_jobs.query.tasks import numbers, numbers_in, shares
@@ -63,11 +64,16 @@ class Read:
 class Rejected:
     """Rows of a batch that rules of steps reject."""
 
-    rows: int  # as the job of the batch has counted them
+    counted: Mapping[str, Rows] = field(default_factory=dict)  # by step, as the job of the batch has counted them
     letters: DataFrame | None = None  # computes them once more, in the columns of dead_letters.RECORD
 
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(each.count for each in self.counted.values())
 
-NONE_REJECTED: Final = Rejected(0)
+
+NONE_REJECTED: Final = Rejected()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +210,16 @@ def too_many(checkpoint_id: int, most: int, example: str = "") -> BadRecordError
     message = f"checkpoint {checkpoint_id} has more than {most} dead letters (checkpoint.max_dead_letters){example}"
     remedy = "correct the source's schema, or raise checkpoint.max_dead_letters to put them aside all the same"
     return BadRecordError(message, remedy=remedy)
+
+
+def other_rows(checkpoint_id: int, step: str) -> PrepareError:
+    """The end of an attempt whose dead letters are not the rows that the sinks did not get."""
+    message = f"checkpoint {checkpoint_id}: step {step} gave other rows when its dead letters were computed"
+    remedy = (
+        "a rule with action dead-letter needs a step that gives the same rows each time: without random numbers, the "
+        "current time, and data that changes; or use action skip or fail"
+    )
+    return PrepareError(message, remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True)

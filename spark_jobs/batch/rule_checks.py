@@ -16,7 +16,7 @@ from connectors.spec import TransformStep
 from eos.errors import ExpectationError
 from spark_jobs.batch.columns import quoted
 from spark_jobs.observe.history.model import RuleCount
-from spark_jobs.query.expectations import Outcome, broken_rules, outcome
+from spark_jobs.query.expectations import Outcome, Rows, broken_rules, outcome, row_json, watched, watched_rows
 from spark_jobs.query.running_query import observed_metrics
 
 _REMEDY: Final = "correct the producer, the step or the condition; or choose another action or a higher max_failed"
@@ -70,9 +70,9 @@ class RuleChecks:
                 return ExpectationError(message + shown, remedy=_REMEDY)
         return None
 
-    def rejected(self) -> int:
-        """Return how many rows of this batch become dead letters by a rule."""
-        return sum(each.rejected for each in self._found.values())
+    def rejected(self) -> dict[str, Rows]:
+        """Return the rows of this batch that become dead letters by a rule, by step. Empty if there are none."""
+        return {name: each.rejected for name, each in self._found.items() if each.rejected.count}
 
 
 def letters_of(steps: Sequence[TransformStep], rejected: Mapping[str, DataFrame]) -> DataFrame:
@@ -86,9 +86,8 @@ def letters_of(steps: Sequence[TransformStep], rejected: Mapping[str, DataFrame]
 def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
     names = [name.lower() for name in rows.columns]
     unique = [name for name in rows.columns if names.count(name.lower()) == 1]
-    value = functions.to_json(functions.struct(*map(quoted, unique)), {"ignoreNullFields": "false"})
     known: dict[str, Column] = {
-        "value": functions.encode(value, "UTF-8"),
+        "value": functions.encode(row_json(rows), "UTF-8"),
         "error": functions.concat(
             functions.lit(f"the row of step {step.name} fails the expectation "), broken_rules(step)
         ),
@@ -103,4 +102,15 @@ def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
         else:
             found = known.get(column.name, functions.lit(None)).cast(column.dataType)
         columns.append(found.alias(column.name))
-    return rows.select(*columns)
+    return watched(step, rows).select(*columns)
+
+
+def unlike(steps: Sequence[TransformStep], rejected: Mapping[str, Rows], job: DataFrame) -> str:
+    """Return the step of which a job, now ended, has computed other rejected rows than these; empty if there is none.
+
+    The rows that pass are of the first computation, and the dead letters of the second. Where they differ, one row
+    could be in both, and another in neither.
+    """
+    metrics = job._jdf.queryExecution().observedMetrics()
+    rejecting = (step for step in steps if step.rejects_rows)
+    return next((s.name for s in rejecting if watched_rows(s, metrics) != rejected.get(s.name, Rows())), "")

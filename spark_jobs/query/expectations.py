@@ -6,6 +6,7 @@ is over. Spark keeps the counts of the last attempt of each task, so a retried t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
@@ -26,12 +27,20 @@ _SUBQUERIES: Final = frozenset({"ScalarSubquery", "Exists", "ListQuery", "InSubq
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """Number and digest of rows: another computation has given the same rows if both are equal."""
+
+    count: int = 0
+    digest: int = 0  # the sum of the hashes of the rows' JSON
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """Counts of one step in one batch."""
 
     rows: int  # that the step gave, before any of them was left out
     failed: tuple[int, ...]  # by rule
-    rejected: int  # rows that become dead letters, each once, whatever number of rules it fails
+    rejected: Rows  # rows that become dead letters, each once, whatever number of rules it fails
     examples: tuple[str, ...]  # by rule, a row that fails it as JSON; empty where none is kept
 
 
@@ -67,6 +76,24 @@ def failing(step: TransformStep, frame: DataFrame) -> DataFrame:
     return frame.where(~_accepted(step))
 
 
+def row_json(frame: DataFrame) -> Column:
+    """Return each row as JSON: the columns that can be read by their names."""
+    names = Counter(name.lower() for name in frame.columns)
+    unique = [_quoted(name) for name in frame.columns if names[name.lower()] == 1]
+    return functions.to_json(functions.struct(*unique), {"ignoreNullFields": "false"})
+
+
+def watched(step: TransformStep, rejected: DataFrame) -> DataFrame:
+    """Return the rows of `failing`, counted by Spark while they pass: see `watched_rows`."""
+    return rejected.observe(_second_observation(step), *_rows_of(rejected, functions.lit(True)))
+
+
+def watched_rows(step: TransformStep, metrics: Any) -> Rows:
+    """Read the rows of `watched` from the observed metrics of the job that has computed them."""
+    found = metrics.get(_second_observation(step))
+    return _rows(found.get(), 0) if found.isDefined() else Rows()
+
+
 def broken_rules(step: TransformStep) -> Column:
     """The names of the rules by which a row of `failing` is a dead letter."""
     names = [functions.when(~_meets(rule), functions.lit(rule.name)) for rule in _rejecting(step)]
@@ -78,11 +105,11 @@ def outcome(step: TransformStep, metrics: Any) -> Outcome | None:
     found = metrics.get(_observation(step))
     if not found.isDefined():
         return None
-    row, most = found.get(), len(step.expect) + 2
-    rows, rejected, *failed = (int(row.getLong(at)) for at in range(most))
+    row, most = found.get(), len(step.expect) + 3
+    failed = tuple(int(row.getLong(at)) for at in range(3, most))
     texts = iter([row.getString(at) or "" for at in range(most, row.size())])
     examples = (next(texts, "") if rule.action == "fail" else "" for rule in step.expect)
-    return Outcome(rows, tuple(failed), rejected, tuple(examples))
+    return Outcome(int(row.getLong(0)), failed, _rows(row, 1), tuple(examples))
 
 
 class _RefusedError(Exception):
@@ -110,17 +137,30 @@ def _nodes(expression: Any) -> Iterator[Any]:
 def _measures(step: TransformStep, frame: DataFrame) -> Iterator[Column]:
     one = functions.lit(1)
     yield functions.count(one).alias("rows")
-    lost = ~_accepted(step) if step.rejects_rows else functions.lit(False)
-    yield functions.count(functions.when(lost, one)).alias("rejected")
+    yield from _rows_of(frame, ~_accepted(step) if step.rejects_rows else functions.lit(False))
     for number, rule in enumerate(step.expect):
         yield functions.count(functions.when(~_meets(rule), one)).alias(f"failed_{number}")
-    columns = ["`" + name.replace("`", "``") + "`" for name in frame.columns]
-    if len({name.lower() for name in frame.columns}) < len(columns):
+    if len({name.lower() for name in frame.columns}) < len(frame.columns):
         return  # two columns of one name cannot be read by it
-    row = functions.substring(functions.to_json(functions.struct(*columns)), 1, _MOST_CHARS)
+    row = functions.substring(functions.to_json(functions.struct(*map(_quoted, frame.columns))), 1, _MOST_CHARS)
     for number, rule in enumerate(step.expect):
         if rule.action == "fail":
             yield functions.max(functions.when(~_meets(rule), row)).alias(f"example_{number}")
+
+
+def _rows_of(frame: DataFrame, chosen: Column) -> Iterator[Column]:
+    """The measures of `Rows`, of the chosen rows."""
+    digest = functions.xxhash64(row_json(frame)).cast("decimal(20, 0)")
+    yield functions.count(functions.when(chosen, functions.lit(1))).alias("rows_chosen")
+    yield functions.sum(functions.when(chosen, digest)).alias("digest")
+
+
+def _rows(row: Any, at: int) -> Rows:
+    return Rows(int(row.getLong(at)), 0 if row.isNullAt(at + 1) else int(row.getDecimal(at + 1)))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _meets(rule: Expectation) -> Column:
@@ -138,3 +178,7 @@ def _accepted(step: TransformStep) -> Column:
 def _observation(step: TransformStep) -> str:
     """The name under which Spark reports the counts. No source has this one: a source's name has no blank."""
     return f"expectations of {step.name}"
+
+
+def _second_observation(step: TransformStep) -> str:
+    return f"dead letters of {step.name}"

@@ -19,7 +19,7 @@ from spark_jobs.batch.columns import check_hashable, quoted
 from spark_jobs.batch.dead_letters import DeadLetters
 from spark_jobs.query.marks import counting, counts_bad, with_mark
 from spark_jobs.query.pacing.turns import ALL_THERE, Turns
-from spark_jobs.query.plan import is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
+from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
 from twophase.values import StartingPoint
@@ -66,6 +66,7 @@ def build(
     again = not is_stateful(frames[spec.trunk])  # a batch may be tried: state would grow
     if not again:
         _check_rejects_nothing(spec)
+    _check_letters_repeat(spec, frames)
     letters = dead_letter is not None and again
     branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
     flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
@@ -158,6 +159,20 @@ def _check_rejects_nothing(spec: Spec) -> None:
         if step.rejects_rows:
             message = f"transforms[{index}] ({step.name}): a rule has action dead-letter, and the pipeline keeps state"
             raise SpecError(message, remedy="use action skip or fail; or apply the rule in a pipeline without state")
+
+
+def _check_letters_repeat(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
+    """Refuse a rule over rows that a second computation could not give. The batch finds what no plan shows."""
+    assert spec.trunk is not None
+    for index, step in enumerate(spec.transforms):
+        if not step.rejects_rows:
+            continue
+        reason = "" if is_deterministic(frames[step.name]) else "it is not deterministic"
+        if step in spec.branches:  # up to the trunk the time is that of the batch
+            reason = reason or unrepeatable(frames[spec.trunk], frames[step.name])
+        if reason:
+            message = f"transforms[{index}] ({step.name}): {reason}, and a rule has action dead-letter: its rows are "
+            raise SpecError(message + "computed twice", remedy="use action skip or fail, or a step that repeats itself")
 
 
 def output_mode(spec: Spec) -> str:

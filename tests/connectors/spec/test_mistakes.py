@@ -359,6 +359,14 @@ def test_state_behind_the_trunk_is_refused(tmp_path: Path) -> None:
     assert "'small' stands behind 'big', where the flow divides" in mistake.found
 
 
+def test_rules_of_a_step_that_no_sink_reads_are_refused(tmp_path: Path) -> None:
+    """Nothing computes the step."""
+    rules = "    expect: [{name: known, condition: id IS NOT NULL}]\n"
+    text = GOOD.replace("transforms:\n", f"transforms:\n  - name: unread\n    sql: SELECT * FROM orders\n{rules}", 1)
+    (mistake,) = mistakes_of(tmp_path, text)
+    assert (mistake.path, mistake.found[:31]) == ("transforms[0].expect", "no sink reads the step 'unread'")
+
+
 def test_a_state_ttl_behind_the_trunk_is_refused(tmp_path: Path) -> None:
     text = GOOD.replace("    from: big\n", "    from: big\n    state_ttl: 1min\n", 1)
     (mistake,) = mistakes_of(tmp_path, text + _MORE.replace("from: small", "from: big"))

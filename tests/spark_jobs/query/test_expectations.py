@@ -9,14 +9,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
 from connectors.dead_letters import RECORD
 from connectors.spec import Expectation, Spec, SqlStep
 from eos.errors import SpecError
-from spark_jobs.batch.rule_checks import letters_of
-from spark_jobs.query.expectations import Outcome, outcome
+from spark_jobs.batch.rule_checks import letters_of, unlike
+from spark_jobs.query.expectations import Outcome, Rows, outcome
 from spark_jobs.query.steps import apply_steps
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK
 
@@ -65,7 +66,7 @@ def test_each_rule_sees_all_rows_and_null_is_not_true(spark: SparkSession) -> No
     )
     frame = _apply(spark, step)["r"]
     assert _ids(frame) == [1, 2, 5]
-    assert _counted(frame, step) == Outcome(5, (3, 2, 0), 0, ("", "", ""))
+    assert _counted(frame, step) == Outcome(5, (3, 2, 0), Rows(), ("", "", ""))
 
 
 def test_rejected_rows_leave_the_flow_once_and_before_they_are_skipped(spark: SparkSession) -> None:
@@ -73,12 +74,41 @@ def test_rejected_rows_leave_the_flow_once_and_before_they_are_skipped(spark: Sp
     step, rejected = _step(positive, small, _rule("odd", "id % 2 = 1", "skip")), dict[str, DataFrame]()
     frame = _apply(spark, step, rejected=rejected)["r"]
     assert _ids(frame) == [1]
-    assert _counted(frame, step) == Outcome(5, (3, 2, 2), 3, ("", "", ""))
+    counted = _counted(frame, step)
+    assert counted == Outcome(5, (3, 2, 2), Rows(3, counted.rejected.digest if counted else 0), ("", "", ""))
     letters = {json.loads(row.value)["id"]: row for row in letters_of([step], rejected).collect()}
     assert sorted(letters) == [2, 3, 5]
     assert letters_of([step], rejected).columns == RECORD.names
     assert letters[5].error == "the row of step r fails the expectation positive, small"
     assert json.loads(letters[3].value) == {"id": 3, "amount": None}
+
+
+@pytest.mark.parametrize(("later", "unlike_step"), [("9 1 1", ""), ("1 9 1", "r"), ("9 9 1", "r"), ("1 1 1", "r")])
+def test_a_second_computation_is_compared_by_its_rows(
+    spark: SparkSession, tmp_path: Path, later: str, unlike_step: str
+) -> None:
+    """The step looks its amounts up in a file. As many dead letters as before are no proof."""
+    amounts = tmp_path / "amounts"
+    amounts.write_text("9 1 1")
+
+    def look_up(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        values = list(map(float, amounts.read_text().split()))
+        for batch in batches:
+            ids = batch.column("id").to_pylist()
+            yield pa.RecordBatch.from_pydict({"id": ids, "amount": [values[each] for each in ids]})
+
+    step, rejected = _step(_rule("small", "amount < 5", "dead-letter")), dict[str, DataFrame]()
+    rows = spark.range(3).mapInArrow(look_up, "id BIGINT, amount DOUBLE")
+    frame = _apply(spark, step, rows=rows, rejected=rejected)["r"]
+    assert _ids(frame) == [1, 2]
+    counted = _counted(frame, step)
+    assert counted is not None
+    assert counted.rejected.count == 1
+    amounts.write_text(later)
+    job = letters_of([step], rejected)
+    assert job.count() == later.count("9")
+    job.toArrow()
+    assert unlike([step], {"r": counted.rejected}, job) == unlike_step
 
 
 def test_a_letter_has_the_place_of_its_record(spark: SparkSession) -> None:
@@ -99,7 +129,7 @@ def test_a_rule_that_stops_the_pipeline_has_an_example(spark: SparkSession) -> N
     step = _step(_rule("positive", "amount >= 0 OR amount IS NULL", "fail"))
     frame = _apply(spark, step, rows=spark.createDataFrame(ROWS[:3], "id BIGINT, amount DOUBLE"))["r"]
     frame.collect()
-    assert _counted(frame, step) == Outcome(3, (1,), 0, ('{"id":2,"amount":-1.0}',))
+    assert _counted(frame, step) == Outcome(3, (1,), Rows(), ('{"id":2,"amount":-1.0}',))
 
 
 def test_a_task_that_is_retried_counts_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -117,7 +147,7 @@ def test_a_task_that_is_retried_counts_once(spark: SparkSession, tmp_path: Path)
     frame = _apply(spark, step)["r"].mapInArrow(fail_once, "id BIGINT, amount DOUBLE")
     assert _ids(frame) == [1, 2, 3, 4, 5]
     assert (tmp_path / "failed").exists()
-    assert _counted(frame, step) == Outcome(5, (3,), 0, ("",))
+    assert _counted(frame, step) == Outcome(5, (3,), Rows(), ("",))
 
 
 def test_a_second_job_over_the_same_rows_does_not_count_twice(spark: SparkSession) -> None:
@@ -125,17 +155,17 @@ def test_a_second_job_over_the_same_rows_does_not_count_twice(spark: SparkSessio
     frame = _apply(spark, step)["r"]
     for _ in range(2):
         frame.toArrow()
-        assert _counted(frame, step) == Outcome(5, (3,), 0, ("",))
+        assert _counted(frame, step) == Outcome(5, (3,), Rows(), ("",))
 
 
 def test_rows_that_are_kept_are_counted_by_the_job_that_computes_them(spark: SparkSession) -> None:
     step = _step(_rule("positive", "amount > 0"))
     frame = _apply(spark, step)["r"].persist()
     frame.write.format("noop").mode("append").save()
-    assert _counted(frame, step) == Outcome(5, (3,), 0, ("",))
+    assert _counted(frame, step) == Outcome(5, (3,), Rows(), ("",))
     both = frame.union(frame.where("id > 2"))
     assert len(both.toArrow()) == 8
-    assert _counted(both, step) == Outcome(5, (3,), 0, ("",))
+    assert _counted(both, step) == Outcome(5, (3,), Rows(), ("",))
     frame.unpersist()
 
 
