@@ -87,7 +87,7 @@ def test_rejected_rows_leave_the_flow_once_and_before_they_are_skipped(spark: Sp
 def test_a_second_computation_is_compared_by_its_rows(
     spark: SparkSession, tmp_path: Path, later: str, unlike_step: str
 ) -> None:
-    """The step looks its amounts up in a file. As many dead letters as before are no proof."""
+    """The step looks its amounts up in a file. As many dead letters as before do not prove it."""
     amounts = tmp_path / "amounts"
     amounts.write_text("9 1 1")
 
