@@ -2,7 +2,8 @@
 
 Spark runs a command as soon as it gets one: `ADD JAR`, `INSERT OVERWRITE DIRECTORY`, `CREATE VIEW … USING`. Functions
 may call Java, or read files. So Spark's own parser reads the text first, and what it may contain is listed here by
-name: an operator that a later Spark brings is refused until somebody has looked at it.
+name: an operator that a later Spark brings is refused until somebody has looked at it. The check of the parsed text
+must find every function: Spark computes constants during analysis, which would read a file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from py4j.java_gateway import JavaObject, is_instance_of  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 FILES: Final = "spark.sql.runSQLOnFiles"
@@ -39,14 +41,24 @@ _TABLES: Final = frozenset(
 
 _JAVA: Final = frozenset({"reflect", "java_method", "try_reflect"})
 _JAVA_CLASSES: Final = frozenset({"CallMethodViaReflection", "TryReflect"})
+_IDENTIFIERS: Final = {
+    "ExpressionWithUnresolvedIdentifier": "exprBuilder",
+    "PlanWithUnresolvedIdentifier": "planBuilder",
+}
+"""Nodes of IDENTIFIER(…), and their functions that build the named node."""
+_CATALYST: Final = "org.apache.spark.sql.catalyst"
+_KINDS: Final = {
+    "plan": f"{_CATALYST}.plans.logical.LogicalPlan",
+    "expression": f"{_CATALYST}.expressions.Expression",
+    "collection": "scala.collection.IterableOnce",  # also of Option and Map
+}
 _WITH_OPTIONS: Final = frozenset({"from_xml", "schema_of_xml", "from_avro", "to_avro", "schema_of_avro"})
 _FILE_OPTIONS: Final = frozenset({"rowvalidationxsdpath", "avroschemaurl"})
 _XPATH: Final = ("boolean", "double", "float", "int", "long", "number", "short", "string")
+_DTD: Final = "the DTD that a document names, from a file or the network"
 _OF_FILES: Final = {
     **dict.fromkeys(("from_protobuf", "to_protobuf"), "a descriptor's file, or a class by its name"),
-    **dict.fromkeys(
-        ("xpath", *(f"xpath_{kind}" for kind in _XPATH)), "the DTD that a document names, from a file or the network"
-    ),
+    **dict.fromkeys(("xpath", *(f"xpath_{kind}" for kind in _XPATH)), _DTD),
 }
 """By name, functions that read files, and which files. Measured with Spark 4.3: `xpath_string` fetches the DTD of a
 document `<!DOCTYPE a SYSTEM "http://…">`, and `from_xml` does not."""
@@ -77,24 +89,23 @@ def check_query(spark: SparkSession, sql: str) -> None:
         return
     state = spark._jsparkSession.sessionState()
     parsed = state.sqlParser().parsePlan(sql)
-    for plan in _plans(parsed):
-        _check_operator(plan, files=files)
-        for expression in _expressions(plan):
-            _check_function(expression, files=files)
+    for node, kind in _nodes(spark, parsed):
+        if kind == "plan":
+            _check_operator(node, files=files)
+        else:
+            _check_function(spark, node, files=files)
     jvm: Any = spark.sparkContext._jvm
     skip = jvm.org.apache.spark.sql.execution.CommandExecutionMode.SKIP()
-    for plan in _plans(state.executePlan(parsed, skip).analyzed()):
-        _check_operator(plan, files=files)
-        for expression in _expressions(plan):
-            if (name := _name(expression)) in _JAVA_CLASSES:
-                raise _refused(f"it calls Java by name ({name})")
+    for node, kind in _nodes(spark, state.executePlan(parsed, skip).analyzed()):
+        if kind == "plan":
+            _check_operator(node, files=files)
+        else:
+            _check_resolved(node, files=files)
     _checked.add((sql, files))
 
 
 def _check_operator(plan: Any, *, files: bool) -> None:
     name = _name(plan)
-    if name == "PlanWithUnresolvedIdentifier":
-        _check_identifier(plan.identifierExpr())
     if name in _TABLES:
         if not files and not _is_named(plan):
             raise _refused("it reads files by their path", _ALLOW)
@@ -112,12 +123,9 @@ def _is_named(relation: Any) -> bool:
     return bool(relation.catalog().isDefined() and relation.identifier().isDefined())
 
 
-def _check_function(expression: Any, *, files: bool) -> None:
-    """Look at a function before Spark resolves it: it computes some of them at once, as in LIMIT and VALUES."""
-    kind = _name(expression)
-    if kind == "ExpressionWithUnresolvedIdentifier":
-        _check_identifier(expression.identifierExpr())
-    if kind not in ("UnresolvedFunction", "UnresolvedGenerator", "ExpressionWithUnresolvedIdentifier"):
+def _check_function(spark: SparkSession, expression: Any, *, files: bool) -> None:
+    """Check a function before Spark resolves it: Spark computes some at once, as in LIMIT, VALUES and PIVOT."""
+    if _name(expression) not in ("UnresolvedFunction", "UnresolvedGenerator"):
         return
     called = _called(expression)
     if called in _JAVA:
@@ -128,12 +136,27 @@ def _check_function(expression: Any, *, files: bool) -> None:
         raise _refused(f"{called} reads {_OF_FILES[called]}", _ALLOW)
     if called in _WITH_OPTIONS:
         for argument in list(_items(expression.children()))[1:]:
-            _check_options(called, argument)
+            _check_options(spark, called, argument)
 
 
-def _check_options(function: str, argument: Any) -> None:
+def _check_resolved(expression: Any, *, files: bool) -> None:
+    """Check an expression by its class: the body of a SQL function, or of a catalog's view, is known only here."""
+    name = _name(expression)
+    if name in _JAVA_CLASSES:
+        raise _refused(f"it calls Java by name ({name})")
+    if files:
+        return
+    if name.startswith("XPath"):
+        raise _refused(f"{expression.prettyName()} reads {_DTD}", _ALLOW)
+    if name in ("XmlToStructs", "SchemaOfXml"):
+        for option in _items(expression.options().keys()):
+            if option.lower() in _FILE_OPTIONS:
+                raise _refused(f"{expression.prettyName()} reads a file ({option})", _ALLOW)
+
+
+def _check_options(spark: SparkSession, function: str, argument: Any) -> None:
     """Refuse an option that names a file, and one whose name is computed."""
-    for node in _nodes(argument):
+    for node, _ in _nodes(spark, argument):
         name = _name(node)
         if name == "Literal" and str(node.toString()).lower() in _FILE_OPTIONS:
             raise _refused(f"{function} reads a file ({node.toString()})", _ALLOW)
@@ -141,51 +164,68 @@ def _check_options(function: str, argument: Any) -> None:
             raise _refused(f"an argument of {function} is computed")
 
 
-def _check_identifier(expression: Any) -> None:
-    """Refuse IDENTIFIER with a name that is computed: what it names could not be told, here or by a reader."""
-    if _name(expression) != "Literal":
-        raise _refused("IDENTIFIER computes a name", "write the name")
-
-
 def _called(function: Any) -> str:
     """The name of a function as it is written, in lower case and without its catalog."""
-    if _name(function) == "ExpressionWithUnresolvedIdentifier":
-        return str(function.identifierExpr().toString()).rpartition(".")[2].strip("`").lower()
     if _name(function) == "UnresolvedGenerator":
         return str(function.name().funcName()).lower()
     return str(function.nameParts().last()).lower()
 
 
-def _plans(plan: Any) -> Iterator[Any]:
-    """A plan and all plans in it, those of WITH and of subqueries as well; not those of a pipeline's views."""
-    yield plan
-    if _name(plan) == "View" and plan.isTempView():
-        return  # the rows of a source, of a step before, or of a view that Python code has made
-    for child in (*_items(plan.children()), *_items(plan.innerChildren())):
-        yield from _plans(child)
+def _nodes(spark: SparkSession, root: Any) -> Iterator[tuple[Any, str]]:
+    """Yield each plan and each expression in `root` with its kind, but not the insides of a pipeline's views.
+
+    Reads every field of a node: Spark's `children` leave out named windows and the columns that `|> SET` replaces.
+    """
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        kind = _kind(spark, node)
+        if not kind:
+            continue
+        parts = []
+        if kind in ("plan", "expression"):
+            yield node, kind
+            name = _name(node)
+            if name in _TABLES or (name == "View" and node.isTempView()):
+                continue  # the rows of a source, of a step before, or of a view that Python code has made
+            if name in _IDENTIFIERS:
+                parts.append(_identified(spark, node))
+        parts += _items(node if kind == "collection" else node.productIterator())
+        pending += reversed(parts)
 
 
-def _expressions(plan: Any) -> Iterator[Any]:
-    """All expressions of this plan itself."""
-    for expression in _items(plan.expressions()):
-        yield from _nodes(expression)
-    if _name(plan) == "WithWindowDefinition":  # Spark does not count them
-        for window in _items(plan.windowDefinitions().values()):
-            yield from _nodes(window)
+_kinds: dict[str, str] = {}
+"""Kinds of nodes by their Java classes; empty for other classes."""
 
 
-def _nodes(expression: Any) -> Iterator[Any]:
-    """An expression and all expressions in it."""
-    yield expression
-    for child in _items(expression.children()):
-        yield from _nodes(child)
-    if _name(expression) == "UnresolvedStarExceptOrReplace" and expression.replacements().isDefined():
-        for child in _items(expression.replacements().get()):
-            yield from _nodes(child)
+def _kind(spark: SparkSession, value: Any) -> str:
+    """Return a key of `_KINDS`, "tuple", or an empty text for a value without nodes."""
+    if not isinstance(value, JavaObject):
+        return ""
+    name = str(value.getClass().getName())
+    if name not in _kinds:
+        gateway = spark.sparkContext._gateway
+        kinds = (kind for kind, base in _KINDS.items() if is_instance_of(gateway, value, base))
+        _kinds[name] = "tuple" if name.startswith("scala.Tuple") else next(kinds, "")
+    return _kinds[name]
+
+
+def _identified(spark: SparkSession, node: Any) -> Any:
+    """Return the node that IDENTIFIER names. Only this node has the arguments of a table function.
+
+    Refuses a computed name, which neither this check nor a reader can know.
+    """
+    name = node.identifierExpr()
+    if _name(name) != "Literal":
+        raise _refused("IDENTIFIER computes a name", "write the name")
+    jvm: Any = spark.sparkContext._jvm
+    parser = jvm.org.apache.spark.sql.catalyst.parser.CatalystSqlParser()  # the parser that Spark uses here
+    parts = parser.parseMultipartIdentifier(name.toString())
+    return getattr(node, _IDENTIFIERS[_name(node)])().apply(parts, node.children())
 
 
 def _items(sequence: Any) -> Iterator[Any]:
-    """The items of a Seq or Set of Scala's."""
+    """The items of a collection or an iterator of Scala's."""
     iterator = sequence.iterator()
     while iterator.hasNext():
         yield iterator.next()

@@ -182,6 +182,8 @@ def test_rows_that_are_kept_are_counted_by_the_job_that_computes_them(spark: Spa
         ("EXISTS (SELECT 1 FROM s)", "a subquery would read other rows"),
         ("id > (SELECT max(id) FROM s)", "a subquery would read other rows"),
         ("java_method('java.lang.System', 'getenv') IS NULL", "it calls Java by name"),
+        ("IDENTIFIER(' xpath_boolean ')('<a/>', 'a')", "xpath_boolean reads the DTD"),
+        ("from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/x')).a = 1", "from_xml reads a file"),
     ],
 )
 def test_a_condition_that_is_not_one_over_a_row_is_refused(spark: SparkSession, condition: str, reason: str) -> None:

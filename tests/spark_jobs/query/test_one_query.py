@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,6 +20,8 @@ from spark_jobs.session.settings import DEFAULTS, LOOPBACK
 SECRET: Final = "what the query must not see"
 HIT: Final = "eos.step.has.run.java"
 JAVA: Final = f"'java.lang.System', 'setProperty', '{HIT}', 'x'"
+DTD: Final = """'<!DOCTYPE a SYSTEM "file://{folder}/secret"><a/>', 'a'"""
+XSD: Final = "map('rowValidationXSDPath', '{folder}/secret')"
 
 ATTACKS: Final = {
     # Java by name
@@ -37,6 +40,10 @@ ATTACKS: Final = {
     "in a lambda": f"SELECT transform(array(1), x -> java_method({JAVA})) FROM s",
     "in a generator": f"SELECT x FROM s LATERAL VIEW explode(array(java_method({JAVA}))) e AS x",
     "in a table function": f"SELECT * FROM explode(array(java_method({JAVA})))",
+    "in a table function by IDENTIFIER": f"SELECT * FROM IDENTIFIER('explode')(array(java_method({JAVA})))",
+    "a name with blanks": f"SELECT IDENTIFIER(' java_method ')({JAVA}) FROM s",
+    "no name": f"SELECT IDENTIFIER(NULL)({JAVA}) FROM s",
+    "a number as a name": f"SELECT IDENTIFIER(1)({JAVA}) FROM s",
     "in a window": f"SELECT count(*) OVER w FROM s WINDOW w AS (PARTITION BY java_method({JAVA}))",
     "in a window that nothing uses": f"SELECT * FROM s WINDOW w AS (PARTITION BY java_method({JAVA}))",
     "in constants": f"SELECT * FROM VALUES (java_method({JAVA})) AS v(x)",
@@ -98,7 +105,27 @@ ATTACKS: Final = {
     "an XML schema in schema_of_xml": "SELECT schema_of_xml('<a/>', map('rowValidationXSDPath', '{folder}/secret'))",
     "an Avro schema": "SELECT from_avro(user, '\"int\"', map('avroSchemaUrl', '{folder}/secret')) FROM s",
     "a descriptor": "SELECT from_protobuf(user, 'M', '{folder}/secret') FROM s",
-    "a DTD": """SELECT xpath_string('<!DOCTYPE a SYSTEM "file://{folder}/secret"><a/>', 'a') FROM s""",
+    "a DTD": f"SELECT xpath_string({DTD}) FROM s",
+    "a DTD by a name with blanks": f"SELECT IDENTIFIER(' xpath_string ')({DTD}) FROM s",
+    "a DTD by a name with a comment": f"SELECT IDENTIFIER('/**/xpath_string')({DTD}) FROM s",
+    "a DTD by a name in backticks": f"SELECT IDENTIFIER('`xpath_string` ')({DTD}) FROM s",
+    "a DTD by a qualified name": f"SELECT IDENTIFIER('system . builtin . xpath_string')({DTD}) FROM s",
+    "a DTD in a name": f"SELECT IDENTIFIER(IDENTIFIER(' xpath_string ')({DTD})) FROM s",
+    "a DTD in constants": f"SELECT * FROM VALUES (IDENTIFIER(' xpath_string ')({DTD})) AS v(x)",
+    "a DTD in PIVOT": f"SELECT * FROM s PIVOT (count(*) FOR user IN (IDENTIFIER(' xpath_string ')({DTD})))",
+    "a DTD in a table function": f"SELECT * FROM IDENTIFIER('range')(length(xpath_string({DTD})))",
+    "a DTD in a window": f"SELECT sum(id) OVER w FROM s WINDOW w AS (ORDER BY (SELECT xpath_string({DTD})))",
+    "a DTD in a window that nothing uses": f"SELECT * FROM s WINDOW w AS (ORDER BY (SELECT xpath_string({DTD})))",
+    "a DTD in SET": f"FROM s |> SET user = (SELECT xpath_string({DTD}))",
+    "a DTD in EXTEND": f"FROM s |> EXTEND (SELECT xpath_string({DTD})) AS x",
+    "a DTD in AGGREGATE": f"FROM s |> AGGREGATE max((SELECT xpath_string({DTD}))) GROUP BY id",
+    "a DTD in an order": f"SELECT IDENTIFIER('listagg')(user) WITHIN GROUP (ORDER BY xpath_string({DTD})) FROM s",
+    "an XML schema by a name with blanks": f"SELECT IDENTIFIER(' from_xml ')('<a/>', 'a INT', {XSD}) FROM s",
+    "an XML schema in a schema": f"SELECT from_xml('<a/>', IDENTIFIER(' schema_of_xml ')('<a/>', {XSD})) FROM s",
+    "an XML schema in SET": f"FROM s |> SET user = (SELECT schema_of_xml('<a/>', {XSD}))",
+    "an Avro schema by a name with blanks": "SELECT IDENTIFIER(' from_avro ')(user, '', map('avroSchemaUrl', 'x'))",
+    "a descriptor by a name with blanks": "SELECT IDENTIFIER(' from_protobuf ')(user, 'M', '{folder}/secret') FROM s",
+    "read_files by a name with blanks": "SELECT * FROM IDENTIFIER(' read_files ')('{folder}/secret')",
     "a DTD in any function of XPath": "SELECT xpath(user, 'a'), xpath_number(user, 'a') FROM s",
     # two of them
     "two statements": f"SELECT * FROM s; SELECT java_method({JAVA})",
@@ -106,6 +133,7 @@ ATTACKS: Final = {
 
 OF_SPARK: Final = {
     *("a file as a table", "a file as a table by IDENTIFIER", "a file in a subquery", "read_files", "two statements"),
+    *("read_files by a name with blanks", "no name", "a number as a name"),
 }
 """Attacks that Spark itself refuses."""
 
@@ -131,7 +159,10 @@ QUERIES: Final = {
     "pipes": "FROM s |> WHERE id > 1 |> EXTEND id + 1 AS n |> AGGREGATE count(*) AS c GROUP BY user",
     "a lambda": "SELECT transform(array(1), x -> x + 1) AS a, aggregate(array(1), 0, (a, b) -> a + b) AS b FROM s",
     "a whole table": "TABLE s",
+    "a subquery in a named window": "SELECT sum(id) OVER w FROM s WINDOW w AS (ORDER BY (SELECT max(id) FROM t))",
+    "a pipe that sets a column": "FROM s |> SET user = (SELECT max(user) FROM t)",
     "a name in IDENTIFIER": "SELECT IDENTIFIER('upper')(user) AS u FROM IDENTIFIER('s')",
+    "names in IDENTIFIER": "SELECT IDENTIFIER(' system.`builtin`.upper ')(user) FROM s, IDENTIFIER('range')(3)",
     "JSON and XML": "SELECT from_json(user, 'a INT', map('mode', 'PERMISSIVE')) AS a, from_csv(user, 'a INT') AS b,"
     " from_xml(user, 'a INT', map('rowTag', 'r')) AS c, schema_of_xml('<a>1</a>') AS d FROM s",
     "harmless functions": "SELECT input_file_name() AS a, version() AS b, current_user() AS c, uuid() AS d,"
@@ -158,6 +189,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "secret").write_text(SECRET)
+    os.utime(tmp_path / "secret", (0, 1))  # a first read changes the first number
     return tmp_path
 
 
@@ -176,6 +208,7 @@ def state(spark: SparkSession, folder: Path) -> object:
     return (
         jvm.java.lang.System.getProperty(HIT),
         sorted(each.name for each in folder.iterdir()),
+        (folder / "secret").stat().st_atime,
         [spark.catalog.tableExists(name) for name in ("s", "t", "made")],
         spark.catalog.functionExists("made"),
         spark.conf.get(FILES),
@@ -209,13 +242,58 @@ def test_files_are_read_where_the_spec_allows_it_and_nothing_else(spark: SparkSe
     try:
         (row,) = apply(spark, f"SELECT * FROM text.`{folder}/secret`").collect()
         assert row.value == SECRET
-        for sql in ("reflect", "INSERT OVERWRITE DIRECTORY", "a computed name", "TRANSFORM"):
+        for sql in ("reflect", "a name with blanks", "INSERT OVERWRITE DIRECTORY", "a computed name", "TRANSFORM"):
             with pytest.raises(SpecError, match="not one query"):
                 apply(spark, ATTACKS[sql].replace("{folder}", str(folder)))
     finally:
         spark.conf.set(FILES, "false")
     with pytest.raises(SpecError):
         apply(spark, f"SELECT * FROM text.`{folder}/secret`")
+
+
+def test_spark_reads_a_file_before_it_runs_a_query(spark: SparkSession, folder: Path) -> None:
+    """So the check must come before Spark resolves names. Also shows that `state` has the read of a file."""
+    secret = folder / "secret"
+    secret.write_text(f"<!ENTITY e '{SECRET}'>")
+    os.utime(secret, (0, 1))
+    text = f"""xpath_string('<!DOCTYPE a SYSTEM "file://{secret}"><a>&e;</a>', 'a')"""
+    apply(spark, "TABLE s")
+    before = state(spark, folder)
+    spark.conf.set(FILES, "true")
+    try:
+        assert SECRET in apply(spark, f"SELECT * FROM s PIVOT (count(*) FOR user IN ({text}))").columns
+    finally:
+        spark.conf.set(FILES, "false")
+    after = state(spark, folder)
+    secret.read_text()
+    if secret.stat().st_atime == 0:
+        pytest.skip("this file system does not record reads")
+    assert after != before
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("xpath_string(x, 'a')", "xpath_string reads the DTD"),
+        ("CAST(xpath(x, 'a') AS STRING)", "xpath reads the DTD"),
+        ("CAST(xpath_number(x, 'a') AS STRING)", "xpath_number reads the DTD"),
+        ("from_xml(x, 'a STRING', map('ROWVALIDATIONXSDPATH', '/x')).a", "from_xml reads a file"),
+        ("schema_of_xml('<a/>', map('rowValidationXSDPath', '/x'))", "schema_of_xml reads a file"),
+        (f"java_method({JAVA})", "calls Java by name"),
+    ],
+)
+def test_a_function_of_sql_that_reads_files_or_calls_java_is_refused(
+    spark: SparkSession, folder: Path, body: str, reason: str
+) -> None:
+    apply(spark, "TABLE s")
+    before = state(spark, folder)
+    spark.sql(f"CREATE TEMPORARY FUNCTION of_sql(x STRING) RETURNS STRING RETURN {body}")
+    try:
+        with pytest.raises(SpecError, match=reason):
+            apply(spark, "SELECT of_sql(user) AS a FROM s")
+    finally:
+        spark.sql("DROP TEMPORARY FUNCTION of_sql")
+    assert state(spark, folder) == before
 
 
 def test_a_variable_of_spark_is_the_text_that_it_is(spark: SparkSession) -> None:
