@@ -180,7 +180,7 @@ class _Names:
         self.others = others
         self.sources = {name: None if found is None else _by_name(found) for name, found in sources.items()}
         self.columns: dict[str, str] | None = None
-        """Columns of all views; None if there is no view, or the columns of one are not known."""
+        """Columns of all views; None without a view, or if the columns of one are not known."""
         if sources and None not in sources.values():
             self.columns = _by_name(each for found in sources.values() for each in found or ())
 

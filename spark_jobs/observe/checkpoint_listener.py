@@ -1,8 +1,8 @@
 """The user's listener: it gets each checkpoint at least once, after every sink shows the rows.
 
 The number of the newest checkpoint that the listener has handled is stored at the checkpoint location, after its call
-has returned. A start continues behind it, or before the first checkpoint of another incarnation. So a process that is killed between the commit and the call, or in the call,
-makes the next start call the listener for that checkpoint.
+has returned. A start continues behind it, or at the first checkpoint of another incarnation. So a process that is
+killed between the commit and the call, or in the call, makes the next start call the listener for that checkpoint.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from spark_jobs.cli import run_command_line
-from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.model import AbortedAttempt, Event
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
+from spark_jobs.observe.run_lock import present
 from spark_jobs.page.auth import HIDDEN, MAX_BODY_BYTES
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
