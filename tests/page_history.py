@@ -139,7 +139,9 @@ def _lag(spec: Spec, position: list[float], at: float) -> Lag:
         SplitLag(at, "orders", f"orders/{split}", int(end) + behind[split], int(end))
         for split, end in enumerate(position)
     )
-    return Lag(tuple(SourceLag(entry.name, at, splits, every_s=3_600.0) for entry in spec.sources))
+    return Lag(
+        tuple(SourceLag(entry.name, at, splits, every_s=3_600.0, incarnation=INCARNATION) for entry in spec.sources)
+    )
 
 
 def _checkpoint(

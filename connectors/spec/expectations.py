@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from fractions import Fraction
 from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator
@@ -31,7 +31,8 @@ class Expectation(Strict):
     """Effect on a row that does not meet the condition. `warn`: keep and count it. `skip`: leave it out. `dead-letter`:
     write it to `dead_letter` instead. `fail`: stop the pipeline before the checkpoint is decided."""
     max_failed: RecordLimit | None = None
-    """More such rows in one checkpoint stop the pipeline. A number, or a share of the step's rows, such as `5%`."""
+    """More such rows in one checkpoint stop the pipeline. A number, or a share of the step's rows, such as `5%`,
+    rounded down."""
 
     def allows(self, failed: int, rows: int) -> bool:
         """Return whether a checkpoint may be decided with so many failed rows among the `rows` of the step."""
@@ -39,7 +40,7 @@ class Expectation(Strict):
             return failed == 0
         if self.max_failed is None or isinstance(self.max_failed, int):
             return self.max_failed is None or failed <= self.max_failed
-        return failed <= math.ceil(round(rows * float(self.max_failed.removesuffix("%")) / 100, 6))
+        return failed * 100 <= rows * Fraction(self.max_failed.removesuffix("%"))
 
 
 def _unique(rules: list[Expectation]) -> list[Expectation]:

@@ -6,7 +6,7 @@ columns. Fields of structs, types and functions are left to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 from sqlglot import exp
@@ -63,16 +63,17 @@ class _Checker:
         has_windows = any(is_window_call(name) or name in _WINDOWS for name in calls)
         self._free = _NO_COLUMNS | (_WINDOWS if has_windows else frozenset())
         self._seen: set[int] = set()
+        self._aliases_of: dict[Scope, frozenset[str]] = {}
 
     def problems(self, root: Scope) -> Iterator[Problem]:
         """Yield the unknown columns of all scopes, in the order of the text."""
         found: list[Problem] = []
         for scope in root.traverse():  # inner scopes first: a column is judged where it is written
-            sources = self._sources(scope)
+            names = _Names(self._sources(scope), self._free | self._aliases(scope))
             for column in scope.columns:
                 if id(column) not in self._seen:
                     self._seen.add(id(column))
-                    found += self._judge(column, scope, sources)
+                    found += self._judge(column, names)
         yield from sorted(found, key=lambda each: each.start)
 
     def result(self, scope: Scope) -> Columns:
@@ -139,40 +140,51 @@ class _Checker:
             return None
         return self._views.get(source.name.casefold())
 
-    def _judge(self, column: exp.Column, scope: Scope, sources: Mapping[str, Columns]) -> Iterator[Problem]:
+    def _judge(self, column: exp.Column, names: _Names) -> Iterator[Problem]:
         first, *fields = column.parts
         if isinstance(first, exp.Star) or column.find_ancestor(exp.Hint, exp.Kwarg) is not None:
             return
         name = first.name
-        if fields and name.casefold() in sources:
-            columns, of, first = sources[name.casefold()], name, fields[0]
-            if columns is not None and not isinstance(first, exp.Star) and not _has(columns, first.name):
+        if fields and name.casefold() in names.sources:
+            columns, of, first = names.sources[name.casefold()], name, fields[0]
+            if columns is not None and not isinstance(first, exp.Star) and first.name.casefold() not in columns:
                 yield self._unknown(first, f"'{of}' has no column '{first.name}'", columns)
             return
-        if None in sources.values() or name.casefold() in self._free or _has(self._aliases(scope), name):
-            return
-        known = list(dict.fromkeys(each for columns in sources.values() for each in columns or ()))
-        if not sources or _has(known, name):
+        if names.columns is None or name.casefold() in names.others or name.casefold() in names.columns:
             return
         what = f"unknown column or view '{name}'" if fields else f"unknown column '{name}'"
-        yield self._unknown(first, what, known)
+        yield self._unknown(first, what, names.columns)
 
     @staticmethod
-    def _unknown(identifier: exp.Expr, found: str, known: Sequence[str]) -> Problem:
-        start = identifier.meta.get("start")
-        return Problem(start if isinstance(start, int) else 0, found, tuple(known), nearest(identifier.name, known))
+    def _unknown(identifier: exp.Expr, found: str, columns: Mapping[str, str]) -> Problem:
+        start, known = identifier.meta.get("start"), tuple(columns.values())
+        return Problem(start if isinstance(start, int) else 0, found, known, nearest(identifier.name, known))
 
-    @staticmethod
-    def _aliases(scope: Scope) -> list[str]:
-        """Return the names that a query and the queries around it give to their results."""
-        names: list[str] = []
-        each: Scope | None = scope
-        while each is not None:
-            names += [alias.alias for alias in each.expression.find_all(exp.Alias)]
-            names += [name.name for aliases in each.expression.find_all(exp.Aliases) for name in aliases.aliases]
-            each = each.parent
-        return names
+    def _aliases(self, scope: Scope) -> frozenset[str]:
+        """Return the names that a query and the queries around it give to their results, in lower case."""
+        known = self._aliases_of.get(scope)
+        if known is None:
+            tree = scope.expression
+            names = [alias.alias for alias in tree.find_all(exp.Alias)]
+            names += [name.name for aliases in tree.find_all(exp.Aliases) for name in aliases.aliases]
+            outer = self._aliases(scope.parent) if scope.parent is not None else frozenset()
+            known = self._aliases_of[scope] = outer.union(map(str.casefold, names))
+        return known
 
 
-def _has(names: Sequence[str], name: str) -> bool:
-    return name.casefold() in {each.casefold() for each in names}
+class _Names:
+    """The names that a column may have in one scope."""
+
+    def __init__(self, sources: Mapping[str, Columns], others: Set[str]) -> None:
+        """`others`: names in lower case that are not columns of a view."""
+        self.others = others
+        self.sources = {name: None if found is None else _by_name(found) for name, found in sources.items()}
+        self.columns: dict[str, str] | None = None
+        """Columns of all views; None without a view, or if the columns of one are not known."""
+        if sources and None not in sources.values():
+            self.columns = _by_name(each for found in sources.values() for each in found or ())
+
+
+def _by_name(columns: Iterable[str]) -> dict[str, str]:
+    """Return columns by their names in lower case."""
+    return {name.casefold(): name for name in columns}

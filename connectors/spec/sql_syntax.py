@@ -95,9 +95,9 @@ def is_window_call(name: str) -> bool:
 def _unclosed(sql: str) -> Iterator[Problem]:
     """Yield quotes and parentheses without their partners."""
     tokens = list(TOKENS.finditer(sql))
-    inside = [token.span() for token in tokens]
+    inside = {at for token in tokens for at in range(*token.span())}
     for quote in _QUOTES.finditer(sql):
-        if not any(begin <= quote.start() < end for begin, end in inside):
+        if quote.start() not in inside:
             what = "a comment begins" if quote[0] == "/*" else f"a text in {quote[0]} begins"
             yield Problem(quote.start(), f"{what} and does not end")
             return

@@ -58,14 +58,15 @@ class TerminalStore:
         left = 0
         for batch in batches:
             first = batch.slice(0, self.rows - len(lines))
-            lines += [line_of(row) for row in _readable(first).to_pylist()]
+            lines += map(line_of, _rows(first))
             left += batch.num_rows - first.num_rows
         return lines, left
 
     def _print(self, text: str, left: int) -> None:
         try:
             stream = sys.stdout if self.stream == "stdout" else sys.stderr
-            stream.write(text)
+            encoding = stream.encoding or "utf-8"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
             stream.flush()
             if left:
                 print(f"… and {left:,} more rows of this checkpoint", file=sys.stderr, flush=True)
@@ -117,10 +118,28 @@ def _plain(value: object) -> str:
     return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
 
 
-def _readable(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the rows with moments as Arrow writes them: Python has no year beyond 9999."""
-    columns = [
-        column.cast(pa.string()) if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) else column
-        for column in batch.columns
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+def _rows(batch: pa.RecordBatch) -> Iterator[dict[str, object]]:
+    """Yield the rows with values that JSON, or `_plain`, can write. No value raises: its checkpoint is decided."""
+    for index in range(batch.num_rows):
+        yield {name: _readable(column[index]) for name, column in zip(batch.schema.names, batch.columns, strict=True)}
+
+
+def _readable(value: pa.Scalar) -> object:
+    """Return a value at any depth, with moments as Arrow writes them: Python has no year beyond 9999."""
+    kind = value.type
+    if not value.is_valid:
+        return None
+    if pa.types.is_struct(kind):
+        return {kind.field(index).name: _readable(value[index]) for index in range(kind.num_fields)}
+    if pa.types.is_map(kind):
+        return [[_readable(entry[0]), _readable(entry[1])] for entry in value.values]
+    if pa.types.is_nested(kind):
+        return [_readable(each) for each in value.values]
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        try:
+            return value.cast(pa.string()).as_py()
+        except pa.ArrowInvalid:  # a time zone that this machine does not know
+            return str(value.value)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return value.as_buffer().to_pybytes().decode(errors="backslashreplace")  # Spark checks no bytes of a text
+    return value.as_py()

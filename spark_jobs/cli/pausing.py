@@ -7,6 +7,7 @@ from connectors.spec import Spec
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
 from spark_jobs.cli.requests import NotRunningError, RefusedError, ask_and_wait, asker
+from spark_jobs.observe.head_reader import read_pause
 from spark_jobs.observe.run_lock import running
 from twophase.requests import Answer
 
@@ -17,7 +18,7 @@ def pause(spec: SpecPath, timeout: Timeout = 600.0, as_json: AsJson = False, deb
     The process keeps running and keeps its claim. The pause is stored beside the pipeline's head, so each later start
     is paused too. A pipeline that does not run starts paused.
 
-    The default timeout is 10 minutes. The pause remains after a timeout.
+    The default timeout is 10 minutes. The pause remains after a timeout, and if the process ends or refuses it.
 
     Exit code: 0 if no checkpoint runs; 1 if the running checkpoint has not ended in time, or the process has ended; 2
     if the spec is wrong.
@@ -35,13 +36,11 @@ def pause(spec: SpecPath, timeout: Timeout = 600.0, as_json: AsJson = False, deb
     if _may_run(loaded):
         try:
             answer = ask_and_wait(loaded, "pause", {}, timeout, f"pausing {loaded.pipeline}")
-        except NotRunningError as error:
+        except (NotRunningError, RefusedError) as error:
+            if read_pause(loaded) is None:  # a resume has deleted the wish meanwhile
+                raise
             remedy = f"the next start of {loaded.pipeline} is paused; `eos resume` undoes it"
-            raise NotRunningError(error.message, remedy=remedy) from None
-        except RefusedError:
-            with open_requests(loaded) as channel:
-                channel.resume()
-            raise
+            raise type(error)(error.message, remedy=remedy) from None
     words = "is paused" if answer is not None else "does not run; its next start is paused"
     _show(loaded, "paused", answer, words, as_json=as_json)
 

@@ -10,11 +10,11 @@ import typer
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
-from eos.errors import SpecError
+from eos.errors import IdentityError, SpecError
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.observe.head_reader import read_head
+from spark_jobs.observe.head_reader import read_head, read_pause
 from spark_jobs.observe.run_lock import alone, check_stopped
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
@@ -55,8 +55,8 @@ def rescale(
     continues, and until then the pipeline does not start. With the previous number, an unfinished rescale is undone. If
     Spark fails, nothing has changed.
 
-    Refused if the pipeline is stateless or running, or if `spark.sql.shuffle.partitions` in the spec is another number:
-    change or remove it first.
+    Refused if the pipeline is stateless or running, if it is paused and a batch was interrupted, or if
+    `spark.sql.shuffle.partitions` in the spec is another number: change or remove it first.
 
     Exit code: 0, also if the state has that number already; 1 if it was refused or failed; 2 if the spec or the number
     is wrong.
@@ -101,7 +101,11 @@ def _check_spec(spec: Spec, state_partitions: int) -> None:
 
 
 def _plan(spec: Spec, wanted: int) -> Plan:
-    """Changes nothing. Raises AlreadyRunningError if the pipeline runs, SpecError if it has no state."""
+    """Changes nothing.
+
+    Raises AlreadyRunningError if the pipeline runs, SpecError if it has no state, IdentityError if a pause keeps the
+    interrupted batch from its end.
+    """
     check_stopped(spec)
     head, log = _head(spec), LocalSparkLog(spec.checkpoint.location)
     log.check_divisible(head.incarnation)
@@ -114,6 +118,9 @@ def _plan(spec: Spec, wanted: int) -> Plan:
         what = "finish" if unfinished == wanted else "take back"
     else:
         what = "nothing" if before == wanted else "rescale"
+    if what != "nothing" and not is_at_rest(head, spark) and read_pause(spec) is not None:
+        message = f"{spec.pipeline} is paused, and its interrupted batch must end before a rescale"
+        raise IdentityError(message, remedy="run `eos resume` first")
     return Plan(what, before, wanted, log.state_bytes(head.incarnation), head.completed)
 
 

@@ -1,8 +1,8 @@
 """The user's listener: it gets each checkpoint at least once, after every sink shows the rows.
 
 The number of the newest checkpoint that the listener has handled is stored at the checkpoint location, after its call
-has returned. A start continues behind it. So a process that is killed between the commit and the call, or in the call,
-makes the next start call the listener for that checkpoint.
+has returned. A start continues behind it, or at the first checkpoint of another incarnation. So a process that is
+killed between the commit and the call, or in the call, makes the next start call the listener for that checkpoint.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CompletedCheckpoint:
 
     Created by: `run`. Read by: its listener. `decided_at`, `rows` and `ranges` lack a value only for a checkpoint that
     head no longer retains: the listener was further behind than `checkpoint.retained` when the process
-    was killed.
+    was killed, or runs had no listener.
     """
 
     pipeline: str
@@ -94,6 +94,7 @@ class Deliveries(Listener):
         self._again_s = again_s
         self._path = spec.checkpoint.location / NAME
         self._records: dict[tuple[str, int], CheckpointRecord] = {}
+        self._first: dict[str, int] = {}  # first checkpoint by incarnation, of the incarnations that head named
         self._visible: _Cursor | None = None  # the newest checkpoint that every sink shows
         self._more = threading.Condition()
         self._is_over = False
@@ -107,6 +108,9 @@ class Deliveries(Listener):
         self._thread.start()
 
     def on_status(self, status: Status) -> None:
+        origin = status.head.origin
+        with self._more:
+            self._first[status.head.incarnation] = origin.checkpoint_id + 1 if origin is not None else 0
         for record in status.checkpoints:
             self._keep(record)
         self._show(status.head.incarnation, status.head.committed)
@@ -148,7 +152,7 @@ class Deliveries(Listener):
                 self._listener.on_checkpoint_completed(found)
                 cursor = _Cursor(found.incarnation, found.checkpoint_id)
                 _write(self._path, cursor)
-            except Exception:  # noqa: BLE001 of the user's code, which may raise anything
+            except BaseException:  # noqa: BLE001 of the user's code: SystemExit would end the thread, and its calls
                 _log.exception("the listener failed at checkpoint %d; it is called again", found.checkpoint_id)
                 with self._more:
                     if self._is_over or self._more.wait_for(lambda: self._is_over, self._again_s):
@@ -161,6 +165,8 @@ class Deliveries(Listener):
     def _enter(self, first: CompletedCheckpoint) -> None:
         """Store that the calls of another incarnation begin here, so a start misses none of them."""
         if self._cursor is not None and self._cursor.incarnation != first.incarnation:
+            if (number := first.checkpoint_id) and first.incarnation not in self._first:
+                _log.warning("the listener is not called for up to %d checkpoints before checkpoint %d", number, number)
             _write(self._path, _Cursor(first.incarnation, first.checkpoint_id - 1))
 
     def _next(self) -> CompletedCheckpoint | None:
@@ -181,9 +187,10 @@ class Deliveries(Listener):
             return None
         if cursor.incarnation == visible.incarnation:
             return cursor.handled + 1 if cursor.handled < visible.handled else None
-        # Another incarnation: from a savepoint it keeps counting, so its calls begin at the oldest known record.
-        known = [number for name, number in self._records if name == visible.incarnation and number <= visible.handled]
-        return min(known, default=None)
+        # Another incarnation: from a savepoint it keeps counting. Head could not be read if its first one is unknown.
+        known = [number for name, number in self._records if name == visible.incarnation]
+        first = self._first.get(visible.incarnation, min(known, default=None))
+        return first if first is not None and first <= visible.handled else None
 
 
 def _completed(pipeline: str, incarnation: str, number: int, record: CheckpointRecord | None) -> CompletedCheckpoint:

@@ -49,6 +49,7 @@ class SourceLag:
     """By split, begin and end of the records that exist and cannot be read yet. Of the newest success."""
     failure: str = ""  # reason why the newest attempt failed; empty: it is the success
     every_s: float = EVERY_S
+    incarnation: str = ""  # of the newest success
 
     def unknown(self, now: float) -> str:
         """Return the reason why the lag is unknown now; empty if it is known."""
@@ -74,7 +75,7 @@ class SourceLag:
 
     def failed(self, reason: str) -> SourceLag:
         """Return this lag after a failed attempt. It keeps the newest success."""
-        return SourceLag(self.source, self.at, self.splits, self.withheld, reason, self.every_s)
+        return replace(self, failure=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _measured(source: Source, head: HeadValue, every_s: float) -> SourceLag:
             raise OffsetOutOfRangeError(message)
     splits = (SplitLag(at, source.name, split, end, positions[split]) for split, end in sorted(horizon.ends.items()))
     withheld = {split: (horizon.ends[split], end) for split, end in horizon.withheld.items()}
-    return SourceLag(source.name, at, tuple(splits), withheld, every_s=every_s)
+    return SourceLag(source.name, at, tuple(splits), withheld, every_s=every_s, incarnation=head.incarnation)
 
 
 def measure_now(sources: Sequence[Source], head: HeadValue | None, before: Lag) -> Lag:
@@ -194,6 +195,7 @@ def write_lag(location: Path, lag: Lag) -> None:
                 "withheld": each.withheld,
                 "failure": each.failure,
                 "every_s": each.every_s,
+                "incarnation": each.incarnation,
             }
             for each in lag.sources
         ]
@@ -204,18 +206,22 @@ def write_lag(location: Path, lag: Lag) -> None:
     partial.replace(path)
 
 
-def read_lag(location: Path, sources: Sequence[str]) -> Lag:
+def read_lag(location: Path, sources: Sequence[str], head: HeadValue | None = None) -> Lag:
     """Return the newest measurement of these sources by the newest run at this location.
 
-    A source that the file lacks is not measured yet, as are all sources where the file cannot be read.
+    A source that the file lacks is not measured yet, as are all sources where the file cannot be read. So is a source
+    whose measurement is of another incarnation than `head`: its positions are from before a reset.
     """
     try:
         found = {each["source"]: _source_lag(each) for each in json.loads((location / NAME).read_text())["sources"]}
     except (OSError, ValueError, KeyError, TypeError):
         found = {}
+    if head is not None:
+        found = {name: each for name, each in found.items() if each.at is None or each.incarnation == head.incarnation}
     return Lag(tuple(found.get(name, SourceLag(name)) for name in sources))
 
 
 def _source_lag(of: Mapping[str, Any]) -> SourceLag:
     splits = tuple(SplitLag(of["at"], of["source"], split, end, position) for split, end, position in of["splits"])
-    return SourceLag(of["source"], of["at"], splits, of["withheld"], of["failure"], of["every_s"])
+    incarnation = of.get("incarnation", "")
+    return SourceLag(of["source"], of["at"], splits, of["withheld"], of["failure"], of["every_s"], incarnation)

@@ -87,7 +87,8 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
     shown = merged[:limit]
-    lag = read_lag(spec.checkpoint.location, [source.name for source in spec.sources])
+    head = status.head if status is not None else None
+    lag = read_lag(spec.checkpoint.location, [source.name for source in spec.sources], head)
     withheld = read_withheld(spec.checkpoint.location)
     presence, paused = running(spec), read_pause(spec)
     lists = (lag, incidents, aborted, runs, withheld, rules)

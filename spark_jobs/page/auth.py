@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
+from fastapi import Depends
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -28,6 +30,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _READING: Final = frozenset({"GET", "HEAD"})
 _CLOSED: Final = ("/api/", "/metrics", "/openapi.json")
 """What is read with a token only. The page itself tells nothing, nor do the probes."""
+HIDDEN: Final = "not shown: it may quote a record, and the token reads only"
 _STEERS: Final = "eos.steers"
 _ELSEWHERE: Final = frozenset({"cross-site", "same-site"})
 """What browsers say of a request that another site's page makes, if only for a picture; same-site: another port."""
@@ -112,8 +115,20 @@ class Guard:
 
 def needs_steering(request: Request) -> None:
     """Raise HTTPException unless the request has the token that steers. For answers that hold or quote records."""
-    if request.scope.get(_STEERS) is not True:
+    if not _may_steer(request):
         raise HTTPException(403, "this answer may hold records, and the token reads only: use the token that steers")
+
+
+def _shown(request: Request) -> Callable[[str], str]:
+    return str if _may_steer(request) else lambda message: message and HIDDEN
+
+
+Quoted = Annotated[Callable[[str], str], Depends(_shown)]
+"""Returns a message that may quote a record: as it is with the token that steers, and HIDDEN with the other one."""
+
+
+def _may_steer(request: Request) -> bool:
+    return request.scope.get(_STEERS) is True
 
 
 def _bearer(headers: Headers) -> str:

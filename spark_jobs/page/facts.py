@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, replace
 from typing import Final, Literal, TypeVar
 
 from connectors.spec import guarantees, promise
 from eos.errors import ConnectorError
-from spark_jobs.observe.history.model import PHASES, Bucket, Run
+from spark_jobs.observe.history.model import PHASES, AbortedAttempt, Bucket, Run
 from spark_jobs.observe.history.model import Detail as KeptDetail
 from spark_jobs.observe.history.store import SinkStats, shares, waiting
 from spark_jobs.observe.lag import read_lag
@@ -55,7 +55,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
     if head is not None and totals is not None and totals.since is None:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
-    lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources])
+    lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources], head)
     rules = read(history.rules) or ()
     withheld = read_withheld(watched.spec.checkpoint.location)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
@@ -137,8 +137,13 @@ def killed(watched: PipelineView, limit: int) -> list[schemas.KilledRun]:
     ]
 
 
-def detail(found: KeptDetail) -> schemas.Detail:
-    """One checkpoint, whole."""
+def aborted(found: Iterable[AbortedAttempt], quoted: Callable[[str], str]) -> list[schemas.AbortedAttempt]:
+    """Aborted attempts. `quoted`: returns the reason that may be shown."""
+    return [schemas.AbortedAttempt.model_validate(replace(each, reason=quoted(each.reason))) for each in found]
+
+
+def detail(found: KeptDetail, quoted: Callable[[str], str]) -> schemas.Detail:
+    """One checkpoint, whole. `quoted`: see `aborted`."""
     return schemas.Detail(
         checkpoint=schemas.Checkpoint.model_validate(found.checkpoint),
         ranges=[
@@ -147,7 +152,7 @@ def detail(found: KeptDetail) -> schemas.Detail:
             for each in ranges
         ],
         acknowledgements=[schemas.Acknowledgement.model_validate(each) for each in found.acknowledgements],
-        aborted=[schemas.AbortedAttempt.model_validate(each) for each in found.aborted],
+        aborted=aborted(found.aborted, quoted),
         lag=[schemas.SplitLag.model_validate(each) for each in found.lag],
         expectations=[schemas.Expectation.model_validate(each) for each in found.rules],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import time
+from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, HTTPException, Path, Query, Request
@@ -15,6 +16,7 @@ from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
 from spark_jobs.page import facts, schemas, state
 from spark_jobs.page import graph as graphs
+from spark_jobs.page.auth import Quoted
 from spark_jobs.page.masked import Mask
 from spark_jobs.page.selection import ERRORS, OF_ONE, PREFIX, Chosen, all_of
 
@@ -64,12 +66,14 @@ def checkpoint(
     incarnation: Annotated[
         str | None, Query(max_length=64, description="incarnation of the checkpoint, if not the newest")
     ] = None,
+    *,
+    quoted: Quoted,
 ) -> schemas.Detail:
     """One, with every writer's acknowledgement and every sink's commit."""
     found = chosen.history.checkpoint(checkpoint_id, incarnation)
     if found is None:
         raise HTTPException(404, f"checkpoint {checkpoint_id} is not in the history (any more)")
-    return facts.detail(found)
+    return facts.detail(found, quoted)
 
 
 @router.get(f"{OF_ONE}/series")
@@ -111,11 +115,14 @@ def transactions(chosen: Chosen) -> schemas.Transactions:
 
 
 @router.get(f"{OF_ONE}/failures")
-def failures(chosen: Chosen, limit: Limit = 50, before: Before = None) -> schemas.Events:
-    """Failures, restarts, aborted attempts, killed runs and other incidents, newest first."""
+def failures(chosen: Chosen, quoted: Quoted, limit: Limit = 50, before: Before = None) -> schemas.Events:
+    """Failures, restarts, aborted attempts, killed runs and other incidents, newest first.
+
+    A message may quote a record: it is there with the token that steers.
+    """
     found = chosen.history.events(limit + 1, before, _KINDS)
-    shown = [schemas.Event.model_validate(each) for each in found[:limit]]
-    aborted = [schemas.AbortedAttempt.model_validate(each) for each in chosen.history.aborted(limit)]
+    shown = [schemas.Event.model_validate(replace(each, message=quoted(each.message))) for each in found[:limit]]
+    aborted = facts.aborted(chosen.history.aborted(limit), quoted)
     killed = facts.killed(chosen, limit)
     before = shown[-1].seq if len(found) > limit else None
     return schemas.Events(events=shown, before=before, aborted=aborted, killed=killed)

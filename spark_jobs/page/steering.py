@@ -13,6 +13,7 @@ from fastapi import APIRouter, Body, HTTPException, Path, Request, Response
 
 from connectors.registry import open_requests
 from spark_jobs.page import facts, schemas, state
+from spark_jobs.page.auth import Quoted
 from spark_jobs.page.errors import NoRunError
 from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
@@ -65,13 +66,16 @@ def resume(chosen: Chosen, request: Request, response: Response) -> schemas.Requ
 
 
 @router.get(f"{OF_ONE}/requests/{{request_id}}")
-def request_state(chosen: Chosen, request_id: Annotated[str, Path(pattern=requests.ID)]) -> schemas.RequestState:
-    """What became of a request."""
+def request_state(
+    chosen: Chosen, quoted: Quoted, request_id: Annotated[str, Path(pattern=requests.ID)]
+) -> schemas.RequestState:
+    """Return the answer to a request. Its message may quote a record: it is there with the token that steers."""
     with open_requests(chosen.spec) as channel:
         found = channel.find(request_id)
         if found is None:
             raise HTTPException(404, "there is no such request (any more)")
-        return facts.request_of(found, channel.answer_of(found), channel.clock())
+        told = facts.request_of(found, channel.answer_of(found), channel.clock())
+        return told.model_copy(update={"message": quoted(told.message)})
 
 
 def _ask(

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from connectors.api.contracts import Source
@@ -33,6 +34,12 @@ Handler = Callable[[Request], Answer | None]
 
 May block; other requests wait meanwhile. A ConnectorError that it raises becomes the answer.
 """
+
+
+def refuse_earlier(_request: Request) -> Answer:
+    """Refuse a request for an earlier run."""
+    message = "the run that this was asked of has ended, and another one has begun: ask again"
+    return Answer(ok=False, message=message)
 
 
 class RunRequests:
@@ -69,7 +76,7 @@ class RunRequests:
         """Serve requests during the block, which is the run. Answer stop requests with its error, or `ended()`."""
         self._channel.sweep()
         self.pausing.begin()
-        self._steering.start()
+        self._steering.start(self._asked_before)
         end = Answer(ok=False, message="the run ended unexpectedly")
         try:
             yield
@@ -87,6 +94,12 @@ class RunRequests:
                 self._reply(request, end)
             late = Answer(ok=False, message="the run has ended")
             self._steering.close(lambda request: end if request.kind == "stop" else late)
+
+    def _asked_before(self, request: Request) -> Answer | None:
+        """Handle a request from before this run. A pause is a wish for each later run, until a resume deletes it."""
+        if request.kind == "pause" and self._channel.paused() is not None:
+            return self.pausing.pause(request)
+        return refuse_earlier(request)
 
     def _reply(self, request: Request, answer: Answer) -> None:
         self._steering.answer(request, answer)
@@ -118,9 +131,9 @@ class RequestLoop:
     _is_away: bool = False
     _thread: threading.Thread | None = None
 
-    def start(self) -> None:
-        """Start the thread. Refuse the requests that are stored already: they were for an earlier run."""
-        self._look(_asked_before)
+    def start(self, earlier: Handler = refuse_earlier) -> None:
+        """Start the thread. Handle the requests that are stored already with `earlier`."""
+        self._look(partial(self._try, earlier))
         thread = threading.Thread(target=copy_context().run, args=(self._listen,), name="eos-steering", daemon=True)
         thread.start()
         self._thread = thread
@@ -178,12 +191,11 @@ class RequestLoop:
         handler = self.handlers.get(request.kind)
         if handler is None:
             return Answer(ok=False, message=f"the version that runs the pipeline cannot do this: {request.kind}")
+        return self._try(handler, request)
+
+    @staticmethod
+    def _try(handler: Handler, request: Request) -> Answer | None:
         try:
             return handler(request)
         except ConnectorError as error:
             return Answer.refused(error)
-
-
-def _asked_before(_request: Request) -> Answer:
-    message = "the run that this was asked of has ended, and another one has begun: ask again"
-    return Answer(ok=False, message=message)

@@ -86,6 +86,16 @@ def test_a_rule_allows_so_many_rows(action: str, limit: object, failed: int, all
     assert rule.allows(failed, 1000) is allowed
 
 
+@pytest.mark.parametrize(
+    ("limit", "rows", "most"),
+    [("1%", 1, 0), ("1%", 3, 0), ("1%", 99, 0), ("1%", 101, 1), ("0.1%", 3000, 3), ("7%", 100, 7), ("100%", 3, 3)],
+)
+def test_a_share_is_rounded_down(limit: str, rows: int, most: int) -> None:
+    rule = Expectation.model_validate({"name": "r", "condition": "x", "action": "skip", "max_failed": limit})
+    assert rule.allows(most, rows)
+    assert not rule.allows(most + 1, rows)
+
+
 def test_a_secret_in_a_condition_is_an_exposure(tmp_path: Path) -> None:
     more = 'spark: {conf: {spark.ui.enabled: "true"}}\n'
     spec = _load(tmp_path, "{name: r, condition: \"x = '${env:KEY}'\"}", more=more, environ={"KEY": "a long secret"})

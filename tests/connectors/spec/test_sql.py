@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -85,6 +86,28 @@ def test_a_right_query_has_no_mistake(sql: str) -> None:
 def test_no_text_that_spark_parses_is_refused() -> None:
     texts = json.loads(GOLDEN.read_text())
     assert {sql: found for sql in texts if (found := parse(sql)[1])} == {}
+
+
+COUNT: Final = 4_000
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + ", ".join(f"c{n} AS d{n}" for n in range(COUNT)) + " FROM wide",
+        "SELECT " + ", ".join(f"wide.c{n}" for n in range(COUNT)) + " FROM wide",
+        "SELECT " + ", ".join(f"c{n} AS d{n}, d{n}" for n in range(COUNT // 2)) + " FROM wide",
+        "SELECT " + "r'" * 40_000,
+    ],
+    ids=["aliases", "qualified", "names of results", "quotes"],
+)
+def test_the_time_of_a_check_is_about_linear(sql: str) -> None:
+    began_s = time.process_time()
+    tree, _ = parse(sql)
+    if tree is not None:
+        found, columns = check_columns(tree, {"wide": [f"c{n}" for n in range(COUNT)]})
+        assert (found, len(columns or ())) == ([], COUNT)
+    assert time.process_time() - began_s < 10
 
 
 def test_all_mistakes_of_a_query_are_found_with_their_lines() -> None:

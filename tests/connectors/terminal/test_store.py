@@ -88,6 +88,50 @@ def test_moments_that_python_does_not_have_are_printed(tmp_path: Path, capsys: p
     assert "17814" in capsys.readouterr().out
 
 
+FAR = 5 * 10**17
+MOMENT, DAY = pa.timestamp("us", "UTC"), pa.date32()
+DEEP = pa.struct([("at", MOMENT), ("days", pa.list_(DAY)), ("map", pa.map_(MOMENT, pa.list_(pa.struct([("d", DAY)]))))])
+TWINS = pa.StructArray.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["x", "x"])
+
+
+@pytest.mark.parametrize(
+    ("column", "shown"),
+    [
+        (pa.array([[FAR]], pa.list_(pa.int64())).cast(pa.list_(MOMENT)), '{"x": ["17814-'),
+        (pa.array([2**31 - 1], pa.int32()).cast(DAY), "out of range"),
+        (
+            pa.array(
+                [{"at": FAR, "days": [3_000_000, None], "map": [(FAR, [{"d": 3_000_000}])]}],
+                pa.struct(
+                    [
+                        ("at", pa.int64()),
+                        ("days", pa.list_(pa.int32())),
+                        ("map", pa.map_(pa.int64(), pa.list_(pa.struct([("d", pa.int32())])))),
+                    ]
+                ),
+            ).cast(DEEP),
+            '"days": ["10183-09-21", null], "map": [["17814-',
+        ),
+        (pa.array([1], pa.timestamp("us", "Nope/Zone")), '{"x": "1"}'),
+        (pa.array([b"a\xff"]).view(pa.string()), '{"x": "a'),
+        (TWINS, '{"x": {"x": "b"}}'),
+        (pa.array([None], DEEP), '{"x": null}'),
+    ],
+)
+def test_no_value_keeps_a_decided_checkpoint_from_being_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], column: pa.Array, shown: str
+) -> None:
+    assert TerminalStore(tmp_path, 1, "stdout").apply("s", "", "one", iter([pa.record_batch({"x": column})]))
+    assert shown in capsys.readouterr().out
+
+
+def test_a_terminal_without_unicode_shows_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "shown").open("w", encoding="ascii") as shown:
+        monkeypatch.setattr("sys.stdout", shown)
+        assert TerminalStore(tmp_path, 1, "stdout").apply("s", "", "one", iter([pa.record_batch({"x": ["ü"]})]))
+    assert (tmp_path / "shown").read_text() == '{"x": "\\xfc"}\n'
+
+
 def test_a_closed_terminal_stops_the_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "closed").open("w") as closed:
         monkeypatch.setattr("sys.stdout", closed)

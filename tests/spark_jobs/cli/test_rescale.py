@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from connectors.registry import open_requests
 from connectors.spec import load_spec
 from eos.errors import IdentityError
-from spark_jobs.cli import run_command_line
+from spark_jobs.cli import rescale, run_command_line
 from spark_jobs.observe.run_lock import alone, present
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks
@@ -95,6 +96,22 @@ def test_it_is_refused_while_the_pipeline_runs_or_another_one_is_under_way(
         with pytest.raises(IdentityError), alone(loaded, "rescale"):
             pass
     assert _said(spec, 4, capsys)["ok"]
+
+
+def test_a_pause_that_keeps_the_interrupted_batch_from_its_end(
+    spec: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run would take the pause up, and never end."""
+    monkeypatch.setattr(rescale, "_rescale", lambda *_: pytest.fail("it would hang"))
+    loaded = load_spec(spec, {})
+    with open_requests(loaded) as channel:
+        channel.pause("ann")
+        assert run_command_line(["rescale", str(spec), "--state-partitions", "4", "--yes"]) == 1
+        told = capsys.readouterr().err
+        assert ("is paused, and its interrupted batch" in told, "eos resume" in told) == (True, True)
+        assert _said(spec, 2, capsys)["what"] == "nothing"
+        (_spark(spec) / "commits" / "2").write_text("v2\n{}")  # no batch is interrupted
+        assert _said(spec, 4, capsys)["what"] == "rescale"
 
 
 @pytest.mark.parametrize(

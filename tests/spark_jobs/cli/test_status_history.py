@@ -100,7 +100,7 @@ def test_everything_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -
 def measured(age_s: float, *ends: int, **changes: Any) -> Lag:
     at = time.time() - age_s
     splits = tuple(SplitLag(at, "s", f"t/{number}", end, 600) for number, end in enumerate(ends))
-    return Lag((replace(SourceLag("s", at, splits), **changes),))
+    return Lag((replace(SourceLag("s", at, splits, incarnation=INCARNATION), **changes),))
 
 
 def test_the_lag_of_a_driver_that_measures_it(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from spark_jobs.observe.checkpoint_listener import NAME, CompletedCheckpoint, De
 from spark_jobs.observe.report import Listener as Told
 from tests.twophase_values import INCARNATION, record
 from twophase.codec import encode_head
-from twophase.head_value import HeadValue
+from twophase.head_value import HeadValue, Origin
 from twophase.local_head import LocalHead
 from twophase.news import CommittedUpTo, Decided
 from twophase.status import Status
@@ -45,6 +46,7 @@ class Listener:
     def __init__(self) -> None:
         self.got: list[CompletedCheckpoint] = []
         self.failures = 0
+        self.error: BaseException = ZeroDivisionError()
         self.gate = threading.Event()
         self.gate.set()
 
@@ -53,7 +55,7 @@ class Listener:
         self.got.append(checkpoint)
         if self.failures:
             self.failures -= 1
-            raise ZeroDivisionError
+            raise self.error
 
     @property
     def ids(self) -> list[int]:
@@ -175,6 +177,57 @@ def test_another_life_counts_from_its_own_first_checkpoint(spec: Spec) -> None:
         deliveries.on_driver_event(CommittedUpTo("b" * 20, 0))
     assert [(each.incarnation, each.checkpoint_id) for each in listener.got] == [("b" * 20, 0)]
     assert json.loads((spec.checkpoint.location / NAME).read_text())["incarnation"] == "b" * 20
+
+
+def _as(status: Status, incarnation: str, origin: Origin | None) -> Status:
+    records = [replace(each, scope=replace(each.scope, incarnation=incarnation)) for each in status.checkpoints]
+    return Status(replace(status.head, incarnation=incarnation, origin=origin), tuple(records))
+
+
+@pytest.mark.parametrize("origin", [None, Origin("sp", -1, None), Origin("sp", 2, None)])
+def test_another_life_that_ran_without_a_listener_is_told_from_its_begin(spec: Spec, origin: Origin | None) -> None:
+    """Head retains the newest records, and the life from a savepoint is born with the record of another life."""
+    with listened(spec, Listener()) as (deliveries,):
+        _complete(deliveries, 0)
+    listener = Listener()
+    with listened(spec, listener) as (deliveries,):
+        deliveries.on_status(_as(_head(spec, committed=7), "b" * 20, origin))
+    assert listener.ids == [*range(0 if origin is None else origin.checkpoint_id + 1, 8)]
+    assert [each.rows is not None for each in listener.got][-3:] == [True] * 3
+
+
+def test_a_life_from_a_savepoint_is_told_nothing_at_its_birth(spec: Spec) -> None:
+    with listened(spec, Listener()) as (deliveries,):
+        _complete(deliveries, 0)
+    listener = Listener()
+    with listened(spec, listener) as (deliveries,):
+        deliveries.on_status(_as(_head(spec, committed=3), "b" * 20, Origin("sp", 3, None)))
+    assert listener.ids == []
+
+
+def test_checkpoints_whose_number_nobody_knows_are_logged(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:
+    """Head could not be read as the run began."""
+    with listened(spec, Listener()) as (deliveries,):
+        _complete(deliveries, 0)
+    listener = Listener()
+    with listened(spec, listener) as (deliveries,):
+        of = record(5)
+        deliveries.on_driver_event(Decided(replace(of, scope=replace(of.scope, incarnation="b" * 20))))
+        deliveries.on_driver_event(CommittedUpTo("b" * 20, 5))
+    assert listener.ids == [5]
+    assert "not called for up to 5 checkpoints before checkpoint 5" in caplog.text
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError(), KeyboardInterrupt()])
+def test_no_error_ends_the_calls(spec: Spec, caplog: pytest.LogCaptureFixture, error: BaseException) -> None:
+    listener = Listener()
+    listener.failures, listener.error = 1, error
+    deliveries = Deliveries(spec, listener, again_s=0.01)
+    _complete(deliveries, 0)
+    _complete(deliveries, 1)
+    _await(lambda: listener.ids == [0, 0, 1])
+    deliveries.close()
+    assert "the listener failed at checkpoint 0" in caplog.text
 
 
 def test_a_listener_that_fails_is_called_again(spec: Spec, caplog: pytest.LogCaptureFixture) -> None:

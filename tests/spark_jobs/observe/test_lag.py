@@ -181,6 +181,15 @@ def test_a_file_that_cannot_be_read_is_no_measurement(tmp_path: Path, text: str)
     assert read_lag(tmp_path, ["s"]) == Lag((NEVER,))
 
 
+def test_a_measurement_of_another_incarnation_is_none(tmp_path: Path) -> None:
+    """Its number would be shown as known after a reset, which changes the positions."""
+    measured = lag(of(ends={"t/0": 9, "t/1": 3}))
+    write_lag(tmp_path, Lag((measured,)))
+    assert read_lag(tmp_path, ["s"], HEAD) == Lag((measured,))
+    assert read_lag(tmp_path, ["s"], replace(HEAD, incarnation="j")) == Lag((NEVER,))
+    assert lag(of(error=SourceError("away")), before=measured).incarnation == HEAD.incarnation
+
+
 def test_a_later_version_may_add_keys(tmp_path: Path) -> None:
     write_lag(tmp_path, Lag((found(NOW, 7),)))
     document = json.loads((tmp_path / NAME).read_text())

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,16 +20,20 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec
 from spark_jobs.cli import run_command_line
+from spark_jobs.observe.history.database import NAME
+from spark_jobs.observe.history.model import AbortedAttempt, Event
+from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.run_lock import present
-from spark_jobs.page.auth import MAX_BODY_BYTES
+from spark_jobs.page.auth import HIDDEN, MAX_BODY_BYTES
 from spark_jobs.page.live_view import Live
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import READ_TOKEN_VARIABLE, PageOptions, given_token, opened
 from spark_jobs.page.pipeline_view import PipelineView
 from spark_jobs.page.server import AT_A_TIME, MOST, PageError
-from tests.page_history import RUN, SECRET, Names, live_through, no_sinks, spec_of
+from tests.page_history import INCARNATION, RUN, SECRET, Names, live_through, no_sinks, spec_of
 from tests.page_http import TOKEN, Client, client_of
 from twophase.in_doubt import InDoubtTransaction
+from twophase.requests import Answer
 
 READ_TOKEN = "a-token-that-reads-only"
 STOP = "/api/v1/pipelines/orders/stop"
@@ -130,6 +134,38 @@ def test_everything_takes_the_token_but_the_page_itself_and_the_probes(spec: Spe
         open_ = ["/", "/main.js", "/style.css", "/healthz"]
         assert [stranger.get(path).status for path in open_] == [200] * 4
         assert friend.get("/api/v1/pipelines", Host="eos.example").status == (200 if host == "0.0.0.0" else 421)
+
+
+def test_the_token_that_reads_gets_no_record(tmp_path: Path) -> None:
+    """Messages of errors quote records: of failures, of aborted attempts, and of answers to requests."""
+    spec, now, row = spec_of(tmp_path), time.time(), '{"name": "Ann Other"}'
+    last = live_through(spec, now - 60, checkpoints=10)
+    quoting = f"1 of 3 rows fail the expectation known; one of them: {row}"
+    live = Live()
+    with closing(HistoryWriter(spec.checkpoint.location / NAME, Retention(), now)) as writer:
+        writer.write(
+            [
+                Event(now, "failure", quoting, "ExpectationError", "correct the producer", last, run_id=RUN),
+                AbortedAttempt(INCARNATION, last, 4, 1, now, "ExpectationError", quoting),
+            ],
+            now,
+        )
+    with open_requests(spec) as channel:
+        asked = channel.ask("stop", {}, asked_by="a test", patience_s=60)
+        channel.answer(asked, Answer(ok=False, message=quoting, facts={"remedy": "correct the producer"}))
+    of = "/api/v1/pipelines/orders"
+    quotes = [f"{of}/failures", f"{of}/checkpoints/{last}", f"{of}/requests/{asked.id}"]
+    names = "", "/checkpoints", "/checkpoints/summary", "/series?metric=rate", "/graph", "/sinks", "/spec", "/runs"
+    with opened([spec], PageOptions(port=0, token=TOKEN, read_token=READ_TOKEN), no_sinks, lives=[live]) as page:
+        steering, reading = Client(page.url), Client(page.url, READ_TOKEN)
+        for path in (*quotes, *(of + name for name in names), "/api/v1/pipelines", "/metrics"):
+            assert b"Ann Other" not in reading.get(path).body, path
+        assert all(b"Ann Other" in steering.get(path).body for path in quotes)
+        found = reading.get(f"{of}/failures").json
+        (event,) = [each for each in found["events"] if each["error"] == "ExpectationError"]
+        assert (event["message"], event["remedy"]) == (HIDDEN, "correct the producer")
+        assert {each["reason"] for each in found["aborted"]} == {HIDDEN}
+        assert reading.get(quotes[2]).json["state"] == "refused"
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")

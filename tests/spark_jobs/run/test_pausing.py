@@ -24,7 +24,7 @@ from spark_jobs.query.pacing.pacing import Pacing, Schedule
 from spark_jobs.query.pacing.turns import Pace
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.pausing import Pausing
-from spark_jobs.run.requests import RequestLoop
+from spark_jobs.run.requests import RequestLoop, RunRequests
 from tests.spark_jobs.run.test_requests import channel, spec
 from twophase.requests import PAUSED, Answer, Channel, Paused
 
@@ -209,7 +209,7 @@ def test_the_commands_of_a_pipeline_that_runs(
     assert run.told.states[-1] == "running"
 
 
-def test_a_version_that_cannot_pause_leaves_no_wish_behind(
+def test_a_refused_pause_holds_for_the_next_start(
     spec: Spec, channel: Channel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loop = RequestLoop(channel, {})
@@ -217,5 +217,59 @@ def test_a_version_that_cannot_pause_leaves_no_wish_behind(
     with present(spec, "mine"):
         assert run_command_line(["pause", str(tmp_path / "orders.yaml")]) == 1
     loop.close(lambda _: Answer(ok=False, message="over"))
-    assert "cannot do this: pause" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "cannot do this: pause" in shown
+    assert "the next start of orders is paused" in shown
+    assert channel.paused() is not None
+
+
+def test_a_run_that_ends_while_the_pause_waits(
+    spec: Spec, channel: Channel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _Run(channel, tmp_path)
+
+    def end() -> None:
+        _await(run.control.is_paused)
+        run.close()
+
+    ending = threading.Thread(target=end)
+    with present(spec, "mine"), run.control.checkpoint(cast(Any, None)):
+        ending.start()
+        assert run_command_line(["pause", str(tmp_path / "orders.yaml")]) == 1
+    ending.join()
+    assert "the run has ended; its next start is paused" in capsys.readouterr().err
+    assert channel.paused() is not None
+
+
+def test_a_resume_that_overtakes_a_pause_leaves_no_wish(
+    spec: Spec, run: _Run, channel: Channel, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def resume() -> None:
+        _await(run.control.is_paused)
+        channel.ask("resume", {}, asked_by="a test", patience_s=60)
+
+    resuming = threading.Thread(target=resume)
+    with present(spec, "mine"), run.control.checkpoint(cast(Any, None)):
+        resuming.start()
+        assert run_command_line(["pause", str(tmp_path / "orders.yaml")]) == 1
+    resuming.join()
+    shown = capsys.readouterr().err
+    assert "resumed before its checkpoint had ended" in shown
+    assert "next start" not in shown
     assert channel.paused() is None
+
+
+@pytest.mark.parametrize("is_wished", [True, False])
+def test_a_pause_that_a_start_finds(spec: Spec, channel: Channel, is_wished: bool) -> None:
+    """The wish is stored, and the request arrives before the run reads requests."""
+    if is_wished:
+        channel.pause("ann")
+    answer_of, other = _ask(channel, "pause"), _ask(channel, "checkpoint")
+    control = StopControl()
+    with RunRequests(spec, [], control, channel, Listener()).heard(lambda: Answer(ok=True, message="over")):
+        _await(lambda: answer_of() is not None)
+        assert control.is_paused() == is_wished
+    answer = cast(Answer, answer_of())
+    assert (answer.ok, answer.message == "paused") == (is_wished, is_wished)
+    assert "ask again" in cast(Answer, other()).message
+    assert (channel.paused() is not None) == is_wished
