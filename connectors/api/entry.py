@@ -267,14 +267,15 @@ class SinkEntry(Entry):
         message = f"the dead letters of the connector {self.connector} cannot be read by eos"
         raise SpecError(message, remedy=f"read them where they are: {self.where}")
 
-    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+    def newest_dead_letters(self, most: int, reached: int) -> Sequence[DeadLetter]:
         """Return at most `most` visible dead letters, the newest first, to the page. Raises as `read_dead_letters`.
 
-        A connector overrides it to read no more than that.
+        `reached`: the id of the checkpoint in progress; higher ids are of earlier incarnations, and older. A connector
+        overrides this method to read no more than `most`.
         """
         from connectors.dead_letters import newest  # loads pyarrow
 
-        return newest(self.read_dead_letters(), most)
+        return newest(self.read_dead_letters(), most, reached)
 
 
 class DeadLetterEntry(Strict):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
-from connectors.dead_letters import DeadLetter, newest
+from connectors.dead_letters import LAST_ID, DeadLetter, newest
 from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
@@ -29,9 +29,11 @@ _ALWAYS: Final = frozenset({"eos.error", "eos.checkpoint_id"})
 
 
 def read_dead_letters(
-    bootstrap_servers: str, topic: str, properties: Mapping[str, str], most: int | None = None
+    bootstrap_servers: str, topic: str, properties: Mapping[str, str], most: int | None = None, reached: int = LAST_ID
 ) -> list[DeadLetter]:
     """Return all committed dead letters in the topic's order, or the `most` newest ones. Blocks. Raises SourceError.
+
+    `reached`: see `newest`.
 
     With `most`, it reads that many offsets of each partition: fewer messages where Kafka's markers take offsets.
     """
@@ -43,7 +45,7 @@ def read_dead_letters(
     ends = source.horizon(StartingPoint(begin)).ends
     ranges = [OffsetRange(split, _first(at, ends[split], most), ends[split]) for split, at in sorted(begin.items())]
     letters = (letter for batch in source.read(ranges) for letter in _letters(batch))
-    return list(letters) if most is None else newest(letters, most)
+    return list(letters) if most is None else newest(letters, most, reached)
 
 
 def _first(start: Position, end: Position, most: int | None) -> Position:

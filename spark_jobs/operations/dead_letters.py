@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from connectors.dead_letters import DeadLetter
+from connectors.dead_letters import LAST_ID, DeadLetter
 from connectors.spec import SinkEntry, SourceEntry, Spec
 from eos.errors import SpecError
+from spark_jobs.observe.head_reader import read_head
 
 
 def read(spec: Spec) -> Sequence[DeadLetter]:
@@ -16,8 +17,9 @@ def read(spec: Spec) -> Sequence[DeadLetter]:
 
 
 def read_newest(spec: Spec, most: int) -> Sequence[DeadLetter]:
-    """Return the newest dead letters, newest first. Raises as `read`."""
-    return _entry(spec).newest_dead_letters(most)
+    """Return the newest dead letters, newest first. Raises as `read`, and HeadError."""
+    entry, head = _entry(spec), read_head(spec)
+    return entry.newest_dead_letters(most, head.completed + 1 if head is not None else LAST_ID)
 
 
 def _entry(spec: Spec) -> SinkEntry:
