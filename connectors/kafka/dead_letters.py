@@ -112,9 +112,11 @@ class Replay:
             producer = TransactionalProducer(place, f"eos.{self.pipeline}.replay", facts.batch_bytes)
             try:
                 by_key = {self._key(each): each for each in letters}
+                keys = [*by_key, *map(self._key_before, letters)]
                 with in_sink_words("replay, reading what was sent"):  # once nobody else can send any more
-                    sent = Markers(connection, self.markers).found(list(by_key))
-                left = [each for key, each in by_key.items() if key not in sent]
+                    sent = Markers(connection, self.markers).found(keys)
+                done = {self._key(each) for each in letters if self._key_before(each) in sent} | sent.keys()
+                left = [each for key, each in by_key.items() if key not in done]
                 if left:
                     self._send(producer, left)
                 return left
@@ -125,6 +127,14 @@ class Replay:
             raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
 
     def _key(self, letter: DeadLetter) -> str:
+        """Return the key of the record's marker. Without the source: several sources may read one topic.
+
+        No name of a source begins with a digit, so the key equals no `_key_before`.
+        """
+        return f"eos.{self.pipeline}.replay.2.{letter.place}.{letter.digest}.{self.topic}"
+
+    def _key_before(self, letter: DeadLetter) -> str:
+        """Return the key that versions up to 0.2.0 wrote."""
         return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[DeadLetter]) -> None:

@@ -29,7 +29,11 @@ def _entry(spec: Spec) -> SinkEntry:
 
 
 def distinct(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """Return one dead letter for each record. Rows without a known record are left out."""
+    """Return one dead letter for each record of a source. Rows without a known record are left out.
+
+    The source counts: two sources may read topics of one name in two clusters. In one cluster, a replay's markers
+    prevent a second send.
+    """
     return list({each.record: each for each in letters if each.record is not None}.values())
 
 
