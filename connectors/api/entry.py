@@ -106,6 +106,11 @@ class Entry(Strict):
         return frozenset()
 
     @property
+    def reserved_topics(self) -> Sequence[str]:
+        """Topics that hold state of the protocol. A replay of dead letters sends nothing there."""
+        return ()
+
+    @property
     def protection(self) -> Protection | None:
         """Protection of the connection, for `eos validate`; None if nothing is sent over a network."""
         return None
@@ -159,6 +164,10 @@ class SourceEntry(Entry):
 
     def reads_from(self, sink: SinkEntry) -> bool:
         """Return whether this source reads the rows that `sink` writes."""
+        return False
+
+    def reads(self, topic: str) -> bool:
+        """Return whether this source reads `topic`. A replay sends a dead letter back only to such a topic."""
         return False
 
     def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:

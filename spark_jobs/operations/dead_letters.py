@@ -38,11 +38,25 @@ def distinct(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
 
 
 def resend(spec: Spec, chosen: Sequence[DeadLetter], to: str | None = None) -> Iterator[Sequence[DeadLetter]]:
-    """Resend topic by topic: a transaction for each topic, and for each source's cluster."""
+    """Resend topic by topic: a transaction for each topic, and for each source's cluster.
+
+    Raises SpecError before anything is sent if a dead letter may not be sent to its topic. Other programs may write
+    to the topic of the dead letters, so a letter's own topic is not trusted.
+    """
     sources = {entry.name: entry for entry in spec.sources}
+    reserved = {topic for entry in (*spec.sources, *spec.outputs) for topic in entry.reserved_topics}
     groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
+    for name, topic in groups:
+        if topic in reserved:
+            message = f"the topic {topic!r} has the markers of pipelines: no record is sent there"
+            raise SpecError(message, remedy="give another topic with --to, or choose other dead letters")
+        if not _source(sources, name).reads(topic) and to is None:
+            message = f"there are dead letters of the topic {topic!r}, which the source {name} does not read"
+            raise SpecError(
+                message, remedy="check who wrote them; select others with --offset, or give a topic with --to"
+            )
     for (name, topic), letters in groups.items():
         yield _source(sources, name).resend(spec.pipeline, topic, letters)
 

@@ -162,6 +162,10 @@ class KafkaSinkEntry(Secured, SinkEntry):
     def description(self) -> dict[str, str]:
         return {"connector": self.connector} | ({"topic": self.topic} if self.topic is not None else {})
 
+    @property
+    def reserved_topics(self) -> list[str]:
+        return [self.markers]
+
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
         from connectors.kafka.sink.sink import KafkaSink
 
