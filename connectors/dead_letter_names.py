@@ -9,7 +9,7 @@ NAME: Final = "dead_letter"
 
 COLUMNS: Final = (
     "source",  # as the spec calls it, of the record that this is; NULL where it is only a row as JSON
-    "sink",  # of a row that it refused; NULL for a row that a rule of a step rejects
+    "sink",  # that refused the row; STEP and the step's name if a rule rejected the row; NULL for a bad record
     "topic",
     "partition",
     "offset",
@@ -20,6 +20,9 @@ COLUMNS: Final = (
     "error",  # in words
     "checkpoint_id",
 )
+
+STEP: Final = "step:"
+"""Prefix of a step's name in the column `sink`. No sink has such a name where a rule may reject rows."""
 
 MESSAGE_HEADERS: Final = {f"eos.{name}": name for name in COLUMNS if name not in {"key", "value", "headers"}}
 """Header of a message -> column. Its key, value and other headers are the record's."""

@@ -197,13 +197,21 @@ class DeadLetter:
 MOST_BYTES: Final = 8 * 1024 * 1024
 """Of the keys and values that `newest` keeps."""
 
+LAST_ID: Final = 2**63 - 1
+"""The highest checkpoint id."""
 
-def newest(letters: Iterable[DeadLetter], most: int, most_bytes: int = MOST_BYTES) -> list[DeadLetter]:
-    """Return at most `most` dead letters, the newest first, and fewer if they are large. Keeps no more in memory."""
-    kept: list[tuple[int, int, int, DeadLetter]] = []
+
+def newest(
+    letters: Iterable[DeadLetter], most: int, reached: int = LAST_ID, most_bytes: int = MOST_BYTES
+) -> list[DeadLetter]:
+    """Return at most `most` dead letters, the newest first, and fewer if they are large. Keeps no more in memory.
+
+    `reached`: the id of the checkpoint in progress. A higher id is of an earlier incarnation, so it is sorted as older.
+    """
+    kept: list[tuple[bool, int, int, int, DeadLetter]] = []
     size = 0
     for number, letter in enumerate(letters):
-        heappush(kept, (letter.checkpoint_id, letter.offset or 0, number, letter))
+        heappush(kept, (letter.checkpoint_id <= reached, letter.checkpoint_id, letter.offset or 0, number, letter))
         size += letter.size
         while len(kept) > most or (size > most_bytes and len(kept) > 1):
             size -= heappop(kept)[-1].size

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections import Counter
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from connectors.kafka.dead_letters import Replay, read_dead_letters
 from connectors.kafka.settings import Connection
-from connectors.kafka.sink.place import Place
+from connectors.kafka.sink.markers import encode, partition_of_marker
+from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import TransactionalProducer
 from connectors.kafka.sink.target import BATCH
 from connectors.kafka.source import KafkaSource
@@ -544,6 +546,21 @@ def test_a_replay_that_died_is_made_again_as_a_whole(services: Services, topic: 
     found = Counter((each.key, each.value, *each.headers.items()) for each in drain(services.kafka_bootstrap, again))
     assert found == Counter((each.key, each.value, ("h", None)) for each in letters)
     dead.close()
+
+
+@pytest.mark.timeout(120)
+def test_a_record_that_two_sources_read_is_sent_once(services: Services, topic: TopicFactory) -> None:
+    """Also if version 0.2.0 has sent it, whose markers name the source."""
+    again = topic(partitions=1)
+    first, second = (DeadLetter("a", None, "t", 0, number, None, b"k", b"v", [], "bad", 3) for number in (1, 2))
+    replay = Replay(f"replay-{again}", services.kafka_bootstrap, {}, again)
+    assert replay.send([first]) == [first]
+    assert replay.send([replace(first, source="b")]) == []
+    producer, key = Producer({"bootstrap.servers": services.kafka_bootstrap}), replay._key_before(second)
+    producer.produce(MARKERS, encode({"checkpoint_id": 3}), key.encode(), partition_of_marker(key))
+    assert producer.flush(60) == 0
+    assert replay.send([second]) == []
+    assert [each.value for each in drain(services.kafka_bootstrap, again)] == [b"v"]
 
 
 def test_a_letter_in_a_table_is_the_same_whatever_the_time_zone_of_the_session(database: str) -> None:

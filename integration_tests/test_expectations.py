@@ -114,10 +114,13 @@ def test_rows_become_dead_letters_in_the_same_checkpoint(pipeline: Pipeline, tmp
     expected = Counter({row: count for row, count in pipeline.workload.expected.items() if row[0] % 4 == 0})
     assert pipeline.table.rows() == expected
     with closing(sqlite3.connect(file)) as bad:
-        letters = bad.execute('SELECT value, error, "checkpoint_id" FROM bad').fetchall()
+        letters = bad.execute("SELECT value, error, sink FROM bad").fetchall()
     ids = Counter(json.loads(value)["id"] for value, _, _ in letters)
     assert ids == Counter({row[0]: count for row, count in pipeline.workload.expected.items() if row[0] % 4})
-    assert {error.rpartition(" ")[2] for _, error, _ in letters} == {"even", "by_four"}
+    assert {(error.rpartition(" ")[2], sink) for _, error, sink in letters} == {
+        ("even", "step:rows"),
+        ("by_four", "step:last"),
+    }
     counted = _counted(pipeline)
     assert counted["even"].failed + counted["by_four"].failed <= len(letters)  # one checkpoint's may be lost by a kill
 

@@ -322,7 +322,7 @@ def test_dead_letters_are_replayed(browser: Chrome, page: Opened, monkeypatch: p
     browser.find_element(By.CSS_SELECTOR, "[aria-label='choose orders/0/19']").click()
     shows(browser, "main .actions", "Replay 2")
     browser.find_elements(By.CSS_SELECTOR, "main .actions button")[1].click()
-    shows(browser, "dialog[open]", "Every sink gets the records whose rows were refused, not only warehouse.")
+    shows(browser, "dialog[open]", "Every sink gets the records whose rows were rejected (sink warehouse), also sinks")
     assert violations(browser) == []
     press(browser, Keys.ESCAPE)
     time.sleep(0.3)

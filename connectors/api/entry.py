@@ -106,6 +106,11 @@ class Entry(Strict):
         return frozenset()
 
     @property
+    def reserved_topics(self) -> Sequence[str]:
+        """Topics that hold state of the protocol. A replay of dead letters sends nothing there."""
+        return ()
+
+    @property
     def protection(self) -> Protection | None:
         """Protection of the connection, for `eos validate`; None if nothing is sent over a network."""
         return None
@@ -159,6 +164,10 @@ class SourceEntry(Entry):
 
     def reads_from(self, sink: SinkEntry) -> bool:
         """Return whether this source reads the rows that `sink` writes."""
+        return False
+
+    def reads(self, topic: str) -> bool:
+        """Return whether this source reads `topic`. A replay sends a dead letter back only to such a topic."""
         return False
 
     def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> Sequence[DeadLetter]:
@@ -267,14 +276,15 @@ class SinkEntry(Entry):
         message = f"the dead letters of the connector {self.connector} cannot be read by eos"
         raise SpecError(message, remedy=f"read them where they are: {self.where}")
 
-    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+    def newest_dead_letters(self, most: int, reached: int) -> Sequence[DeadLetter]:
         """Return at most `most` visible dead letters, the newest first, to the page. Raises as `read_dead_letters`.
 
-        A connector overrides it to read no more than that.
+        `reached`: the id of the checkpoint in progress; higher ids are of earlier incarnations, and older. A connector
+        overrides this method to read no more than `most`.
         """
         from connectors.dead_letters import newest  # loads pyarrow
 
-        return newest(self.read_dead_letters(), most)
+        return newest(self.read_dead_letters(), most, reached)
 
 
 class DeadLetterEntry(Strict):

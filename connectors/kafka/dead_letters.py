@@ -10,7 +10,7 @@ import pyarrow as pa
 from confluent_kafka import Producer
 
 from connectors.dead_letter_names import MESSAGE_HEADERS
-from connectors.dead_letters import DeadLetter, newest
+from connectors.dead_letters import LAST_ID, DeadLetter, newest
 from connectors.formats.plain import RawFormat
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.settings import Connection
@@ -29,9 +29,11 @@ _ALWAYS: Final = frozenset({"eos.error", "eos.checkpoint_id"})
 
 
 def read_dead_letters(
-    bootstrap_servers: str, topic: str, properties: Mapping[str, str], most: int | None = None
+    bootstrap_servers: str, topic: str, properties: Mapping[str, str], most: int | None = None, reached: int = LAST_ID
 ) -> list[DeadLetter]:
     """Return all committed dead letters in the topic's order, or the `most` newest ones. Blocks. Raises SourceError.
+
+    `reached`: see `newest`.
 
     With `most`, it reads that many offsets of each partition: fewer messages where Kafka's markers take offsets.
     """
@@ -43,7 +45,7 @@ def read_dead_letters(
     ends = source.horizon(StartingPoint(begin)).ends
     ranges = [OffsetRange(split, _first(at, ends[split], most), ends[split]) for split, at in sorted(begin.items())]
     letters = (letter for batch in source.read(ranges) for letter in _letters(batch))
-    return list(letters) if most is None else newest(letters, most)
+    return list(letters) if most is None else newest(letters, most, reached)
 
 
 def _first(start: Position, end: Position, most: int | None) -> Position:
@@ -110,9 +112,11 @@ class Replay:
             producer = TransactionalProducer(place, f"eos.{self.pipeline}.replay", facts.batch_bytes)
             try:
                 by_key = {self._key(each): each for each in letters}
+                keys = [*by_key, *map(self._key_before, letters)]
                 with in_sink_words("replay, reading what was sent"):  # once nobody else can send any more
-                    sent = Markers(connection, self.markers).found(list(by_key))
-                left = [each for key, each in by_key.items() if key not in sent]
+                    sent = Markers(connection, self.markers).found(keys)
+                done = {self._key(each) for each in letters if self._key_before(each) in sent} | sent.keys()
+                left = [each for key, each in by_key.items() if key not in done]
                 if left:
                     self._send(producer, left)
                 return left
@@ -123,6 +127,14 @@ class Replay:
             raise SinkUnavailableError(message, remedy="wait until it has ended, then call it again") from None
 
     def _key(self, letter: DeadLetter) -> str:
+        """Return the key of the record's marker. Without the source: several sources may read one topic.
+
+        No name of a source begins with a digit, so the key equals no `_key_before`.
+        """
+        return f"eos.{self.pipeline}.replay.2.{letter.place}.{letter.digest}.{self.topic}"
+
+    def _key_before(self, letter: DeadLetter) -> str:
+        """Return the key that versions up to 0.2.0 wrote."""
         return f"eos.{self.pipeline}.replay.{letter.source}.{letter.place}.{letter.digest}.{self.topic}"
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[DeadLetter]) -> None:

@@ -16,6 +16,7 @@ from connectors.api.model import wrong
 from connectors.api.template import Template
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
+from connectors.kafka.sink.place import MARKERS
 from connectors.kafka.starting_offsets import StartingOffsets
 
 if TYPE_CHECKING:
@@ -157,6 +158,11 @@ class KafkaEntry(Secured, SourceEntry):
             return False
         return self.reads(str(sink.topic))
 
+    @property
+    def reserved_topics(self) -> list[str]:
+        """The topic that remembers what a replay sent."""
+        return [MARKERS]
+
     def resend(self, pipeline: str, topic: str, letters: Sequence[DeadLetter]) -> list[DeadLetter]:
         """One transaction, which remembers in `eos-markers` what it sent."""
         from connectors.kafka.dead_letters import Replay  # loads the client
@@ -164,7 +170,6 @@ class KafkaEntry(Secured, SourceEntry):
         return Replay(pipeline, self.bootstrap_servers, self.client_properties, topic).send(letters)
 
     def reads(self, topic: str) -> bool:
-        """Whether this is one of its topics."""
         if self.topics_pattern is not None:
             return re.fullmatch(self.topics_pattern, topic) is not None
         return topic in (self.topics or ())

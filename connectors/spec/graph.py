@@ -10,7 +10,7 @@ from connectors.api import plugins
 from connectors.api.document import Document, Items, Section
 from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
-from connectors.dead_letter_names import NAME
+from connectors.dead_letter_names import NAME, STEP
 from connectors.spec.expectations import DEAD_LETTER
 from connectors.spec.flow import behind
 from connectors.spec.spec import Spec
@@ -143,6 +143,7 @@ def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) 
         return
     _check_targets(document, spec)
     _check_dead_letter(document, spec)
+    _check_rejecting(document, spec)
     _check_columns(document, spec, columns)
     _check_rules_are_read(document, spec)
     names = {step.name for step in spec.branches}
@@ -185,6 +186,14 @@ def _check_targets(document: Document, spec: Spec) -> None:
     if spec.dead_letter is not None and spec.dead_letter.target in first:
         found = f"the sink '{first[spec.dead_letter.target]}' writes there, too"
         document.report(("dead_letter",), found, ("a table or topic of its own",))
+
+
+def _check_rejecting(document: Document, spec: Spec) -> None:
+    """Report a sink whose rejected rows a dead letter could not distinguish from the rejected rows of a step."""
+    for index, sink in enumerate(spec.sinks):
+        if sink.name.startswith(STEP) and any(step.rejects_rows for step in spec.transforms):
+            found = f"'{sink.name}' is a sink's name, and dead letters of a step's rule have such a name as their sink"
+            document.report(("sinks", index, "name"), found, (f"a name that does not begin with '{STEP}'",))
 
 
 def _check_dead_letter(document: Document, spec: Spec) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import URL, ColumnClause, Label, column, select, table
+from sqlalchemy import URL, ColumnClause, Label, case, column, select, table
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from connectors.dead_letter_names import COLUMNS
-from connectors.dead_letters import DeadLetter, newest
+from connectors.dead_letters import LAST_ID, DeadLetter, newest
 from connectors.sql.kind import DatabaseKind, kind_of
 from eos.errors import SinkUnavailableError, TargetError
 
@@ -19,12 +19,13 @@ _REMEDY = "the first start of the pipeline makes the table, where the spec says 
 
 
 def read_dead_letters(
-    where: str | Path, name: str, renamed: Mapping[str, str], most: int | None = None
+    where: str | Path, name: str, renamed: Mapping[str, str], most: int | None = None, reached: int = LAST_ID
 ) -> list[DeadLetter]:
     """Return all dead letters by place, or the `most` newest ones. Blocks; opens a connection and closes it.
 
-    `where`: a database's URL, or a SQLite file. `renamed`: by column of the table, that of the rows. Raises
-    TargetError where the server will refuse it again; else SinkUnavailableError, also where there is no such table yet.
+    `where`: a database's URL, or a SQLite file. `renamed`: by column of the table, that of the rows. `reached`: see
+    `newest`. Raises TargetError where the server will refuse it again; else SinkUnavailableError, also where there is
+    no such table yet.
     """
     url = where if isinstance(where, str) else _url_of(where)
     in_table = {row: own for own, row in renamed.items()}
@@ -36,7 +37,8 @@ def read_dead_letters(
         statement = statement.order_by(*place)
     else:
         checkpoint: ColumnClause[Any] = column(in_table.get("checkpoint_id", "checkpoint_id"))
-        statement = statement.order_by(checkpoint.desc(), *(each.desc() for each in place)).limit(most)
+        is_older = case((checkpoint <= reached, 0), else_=1)
+        statement = statement.order_by(is_older, checkpoint.desc(), *(each.desc() for each in place)).limit(most)
     kind = kind_of(url)
     engine = kind.open_engine(url, 0)
     try:
@@ -45,7 +47,7 @@ def read_dead_letters(
                 connection.exec_driver_sql(kind.in_utc)
             rows = connection.execute(statement, execution_options={"stream_results": most is not None})
             letters = (DeadLetter.of(dict(zip(COLUMNS, row, strict=True))) for row in rows)
-            return list(letters) if most is None else newest(letters, most)
+            return list(letters) if most is None else newest(letters, most, reached)
     except SQLAlchemyError as error:
         reason = str(getattr(error, "orig", error)).splitlines()[0]
         message = f"the dead letters in table {name} cannot be read: {reason}"

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, functions
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.control_characters import escapes
+from connectors.dead_letter_names import STEP
 from connectors.dead_letters import RECORD
 from connectors.spec import TransformStep
 from eos.errors import ExpectationError
@@ -87,6 +88,7 @@ def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
     names = [name.lower() for name in rows.columns]
     unique = [name for name in rows.columns if names.count(name.lower()) == 1]
     known: dict[str, Column] = {
+        "sink": functions.lit(STEP + step.name),
         "value": functions.encode(row_json(rows), "UTF-8"),
         "error": functions.concat(
             functions.lit(f"the row of step {step.name} fails the expectation "), broken_rules(step)

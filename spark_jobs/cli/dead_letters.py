@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from connectors.dead_letter_names import STEP
 from connectors.dead_letters import DeadLetter
 from eos.errors import SpecError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
@@ -38,11 +39,20 @@ Source = Annotated[
 Sink = Annotated[
     str | None, typer.Option("--sink", metavar="NAME", show_default=False, help="Only rows that this sink refused.")
 ]
+Rule = Annotated[
+    str | None,
+    typer.Option("--rule", metavar="STEP", show_default=False, help="Only rows that a rule of this step rejected."),
+]
 
 
 @dead_letters.command("list")
 def show(
-    spec: SpecPath, source: Source = None, sink: Sink = None, as_json: AsJson = False, debug: Debug = False
+    spec: SpecPath,
+    source: Source = None,
+    sink: Sink = None,
+    rule: Rule = None,
+    as_json: AsJson = False,
+    debug: Debug = False,
 ) -> None:
     """Show the visible dead letters: coordinates of the record, reason, and the beginning of its value.
 
@@ -56,6 +66,7 @@ def show(
 
         eos dead-letters list orders.yaml --json
     """
+    sink = _rejecting(sink, rule)
     loaded = out.load(spec)
     found = [each for each in read(loaded) if source in (None, each.source) and sink in (None, each.sink)]
     if as_json:
@@ -71,13 +82,14 @@ def replay(
     spec: SpecPath,
     source: Source = None,
     sink: Sink = None,
+    rule: Rule = None,
     offset: Annotated[
         list[str] | None,
         typer.Option(
             "--offset", metavar="TOPIC/PARTITION/OFFSET", show_default=False, help="Only this record; may be repeated."
         ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that were not replayed yet.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All bad records that were not replayed yet.")] = False,
     to: Annotated[
         str | None,
         typer.Option(
@@ -94,9 +106,12 @@ def replay(
     new records at the end: other readers of the topic get them twice. A record that still does not decode becomes a new
     dead letter.
 
-    Records whose rows a sink refused are sent only with `--sink`, once for all of their rows. **Every** sink of the
-    pipeline gets them. Sinks that accepted their rows before have duplicates, unless they merge rows by a key. Rows
-    whose record is unknown or no longer available are omitted.
+    Records whose rows a sink refused are sent only with `--sink`, and records whose rows a rule of a step rejected only
+    with `--rule`, once for all of their rows. **Every** sink of the pipeline gets them. Sinks that accepted their rows
+    before have duplicates, unless they merge rows by a key. Rows whose record is unknown or no longer available are
+    omitted.
+
+    Without `--to`, a dead letter of a topic that its source does not read is refused, and nothing is sent.
 
     Exit code: 0; 1 if a service refuses or does not answer; 2 if the spec or the command line is wrong.
 
@@ -107,31 +122,43 @@ def replay(
         eos dead-letters replay orders.yaml --offset orders/0/17 --to orders.retry
 
         eos dead-letters replay orders.yaml --sink warehouse
+
+        eos dead-letters replay orders.yaml --rule big
     """
+    rejecting = _rejecting(sink, rule)
     loaded = out.load(spec)
-    if not (source or sink or offset or everything):
-        raise SpecError("no dead letters are selected", remedy="give --source, --sink, --offset or --all")
-    found = read(loaded)
-    chosen = distinct(each for each in found if _is_chosen(each, source, sink, offset))
+    if not (source or rejecting or offset or everything):
+        raise SpecError("no dead letters are selected", remedy="give --source, --sink, --rule, --offset or --all")
+    found = [each for each in read(loaded) if each.record is not None and source in (None, each.source)]
+    found = [each for each in found if not offset or each.place in offset]
+    chosen = distinct(each for each in found if each.sink == rejecting)
+    left_out = sum(each.sink is not None for each in found) if rejecting is None else 0
     missing = sorted(set(offset or ()) - {str(each.place) for each in chosen})
     if missing:
         message = f"there are no dead letters for {', '.join(missing)}"
-        raise SpecError(message, remedy="`eos dead-letters list` shows the dead letters")
-    if sink is not None and chosen and not as_json:
-        out.show(out.text(f"Every sink gets these records, not only {sink}."))
+        remedy = "`eos dead-letters list` shows the dead letters; rejected rows need --sink or --rule"
+        raise SpecError(message, remedy=remedy)
+    if rejecting is not None and chosen and not as_json:
+        others = f"not only {sink}" if sink is not None else "also sinks that have other rows of them"
+        out.show(out.text(f"Every sink gets these records, {others}."))
     sent = [letter for part in resend(loaded, chosen, to) for letter in part]
+    before = len(chosen) - len(sent)
     if as_json:
-        facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": len(chosen) - len(sent)}
+        facts = {"chosen": len(chosen), "sent": [each.place for each in sent], "before": before, "left_out": left_out}
         out.facts({"ok": True, "pipeline": loaded.pipeline, **facts})
     else:
-        before = f"; {len(chosen) - len(sent)} had been sent there already" if len(sent) < len(chosen) else ""
-        out.show(out.text(f"{len(sent)} of {len(chosen)} records were resent{before}."))
+        more = f"; {before} had been sent there already" if before else ""
+        out.show(out.text(f"{len(sent)} of {len(chosen)} records were resent{more}."))
+        if left_out:
+            text = f"Left out: {left_out} dead letters of rejected rows. Select them with --sink or --rule."
+            out.show(out.text(text))
 
 
-def _is_chosen(letter: DeadLetter, source: str | None, sink: str | None, offsets: Sequence[str] | None) -> bool:
-    if letter.record is None or letter.sink != sink:
-        return False
-    return source in (None, letter.source) and (not offsets or letter.place in offsets)
+def _rejecting(sink: str | None, rule: str | None) -> str | None:
+    """Return the value of `sink` in the selected dead letters; None if neither option is given."""
+    if sink is not None and rule is not None:
+        raise SpecError("--sink and --rule exclude each other", remedy="give one of them")
+    return sink if rule is None else STEP + rule
 
 
 def _facts(letter: DeadLetter) -> dict[str, object]:
@@ -159,8 +186,13 @@ def _table(found: Sequence[DeadLetter]) -> Table:
     for heading in ("of", "record", "checkpoint", "error", "value"):
         table.add_column(heading, overflow="fold")
     for each in found:
-        of = f"sink {each.sink}" if each.sink is not None else f"source {each.source}"
         shown = "null" if each.value is None else repr(each.value[:_SHOWN])[1:]
-        cells = (of, each.place or "not known", str(each.checkpoint_id), each.error, shown)
+        cells = (_origin(each), each.place or "not known", str(each.checkpoint_id), each.error, shown)
         table.add_row(*map(out.text, cells))
     return table
+
+
+def _origin(letter: DeadLetter) -> str:
+    if letter.sink is None:
+        return f"source {letter.source}"
+    return f"rule of {letter.sink.replace(':', ' ', 1)}" if letter.sink.startswith(STEP) else f"sink {letter.sink}"

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from connectors.dead_letters import DeadLetter
+from connectors.dead_letters import LAST_ID, DeadLetter
 from connectors.spec import SinkEntry, SourceEntry, Spec
 from eos.errors import SpecError
+from spark_jobs.observe.head_reader import read_head
 
 
 def read(spec: Spec) -> Sequence[DeadLetter]:
@@ -16,8 +17,9 @@ def read(spec: Spec) -> Sequence[DeadLetter]:
 
 
 def read_newest(spec: Spec, most: int) -> Sequence[DeadLetter]:
-    """Return the newest dead letters, newest first. Raises as `read`."""
-    return _entry(spec).newest_dead_letters(most)
+    """Return the newest dead letters, newest first. Raises as `read`, and HeadError."""
+    entry, head = _entry(spec), read_head(spec)
+    return entry.newest_dead_letters(most, head.completed + 1 if head is not None else LAST_ID)
 
 
 def _entry(spec: Spec) -> SinkEntry:
@@ -27,16 +29,34 @@ def _entry(spec: Spec) -> SinkEntry:
 
 
 def distinct(letters: Iterable[DeadLetter]) -> list[DeadLetter]:
-    """Return one dead letter for each record. Rows without a known record are left out."""
+    """Return one dead letter for each record of a source. Rows without a known record are left out.
+
+    The source counts: two sources may read topics of one name in two clusters. In one cluster, a replay's markers
+    prevent a second send.
+    """
     return list({each.record: each for each in letters if each.record is not None}.values())
 
 
 def resend(spec: Spec, chosen: Sequence[DeadLetter], to: str | None = None) -> Iterator[Sequence[DeadLetter]]:
-    """Resend topic by topic: a transaction for each topic, and for each source's cluster."""
+    """Resend topic by topic: a transaction for each topic, and for each source's cluster.
+
+    Raises SpecError before anything is sent if a dead letter may not be sent to its topic. Other programs may write
+    to the topic of the dead letters, so a letter's own topic is not trusted.
+    """
     sources = {entry.name: entry for entry in spec.sources}
+    reserved = {topic for entry in (*spec.sources, *spec.outputs) for topic in entry.reserved_topics}
     groups: dict[tuple[str, str], list[DeadLetter]] = {}
     for each in chosen:
         groups.setdefault((str(each.source), to or str(each.topic)), []).append(each)
+    for name, topic in groups:
+        if topic in reserved:
+            message = f"the topic {topic!r} has the markers of pipelines: no record is sent there"
+            raise SpecError(message, remedy="give another topic with --to, or choose other dead letters")
+        if not _source(sources, name).reads(topic) and to is None:
+            message = f"there are dead letters of the topic {topic!r}, which the source {name} does not read"
+            raise SpecError(
+                message, remedy="check who wrote them; select others with --offset, or give a topic with --to"
+            )
     for (name, topic), letters in groups.items():
         yield _source(sources, name).resend(spec.pipeline, topic, letters)
 

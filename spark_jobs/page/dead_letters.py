@@ -26,6 +26,7 @@ from spark_jobs.page.selection import ERRORS, OF_ONE, Chosen
 
 _TEXT_BYTES: Final = 64 * 1024
 _HEX_BYTES: Final = 4 * 1024
+_REJECTING: Final = "the sink that refused the row; step:NAME: a rule of this step rejected the row"
 _ID: Final = "^[0-9a-f]{20}$"
 _ESCAPES: Final = escapes()
 _ESCAPES_OF_TEXT: Final = escapes(keep="\t\n")
@@ -39,7 +40,7 @@ router: Final = APIRouter(responses={**ERRORS, **_BUSY}, dependencies=[Depends(n
 def letters(
     chosen: Chosen,
     source: Annotated[str | None, Query(max_length=200)] = None,
-    sink: Annotated[str | None, Query(max_length=200, description="the sink that refused the row")] = None,
+    sink: Annotated[str | None, Query(max_length=205, description=_REJECTING)] = None,
     text: Annotated[str, Query(max_length=200, description="in the error or the place, in any case")] = "",
 ) -> schemas.DeadLetters:
     """Return the newest dead letters without their contents. Connects to the service of `dead_letter`."""

@@ -35,6 +35,7 @@ from connectors.dead_letters import (
 )
 from connectors.formats.ddl import parse_ddl
 from connectors.kafka.bad_records import letters
+from connectors.kafka.dead_letters import Replay
 from connectors.kafka.dead_letters import _letters as in_topic
 from connectors.kafka.settings import Connection
 from connectors.kafka.sink.layout import Layout
@@ -55,6 +56,7 @@ from eos.errors import (
 from spark_jobs.adapters.kafka_format import source_of
 from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
 from spark_jobs.cli import run_command_line
+from spark_jobs.operations.dead_letters import resend
 from spark_jobs.query.marks import read_and_mark, with_mark
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
@@ -603,8 +605,9 @@ def test_the_command_reads_a_table(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "give --source, --sink, --offset or --all"),
+        ((), "give --source, --sink, --rule, --offset or --all"),
         (("--offset", "t/0/18"), "there are no dead letters for t/0/18"),
+        (("--sink", "out", "--rule", "big"), "--sink and --rule exclude each other"),
     ],
 )
 def test_a_replay_says_of_what(
@@ -615,6 +618,95 @@ def test_a_replay_says_of_what(
         database.execute("CREATE TABLE b (" + ", ".join(f'"{each}"' for each in COLUMNS) + ")")
     code, facts = _eos(capsys, "replay", str(tmp_path / "spec.yaml"), *arguments)
     assert (code, said in json.dumps(facts)) == (2, True)
+
+
+def _put(file: Path, *letters: Mapping[str, object]) -> None:
+    """Write dead letters of the record t/0/17 into the table `b`, which is created."""
+    usual = {
+        "source": "s",
+        "topic": "t",
+        "partition": 0,
+        "offset": 17,
+        "value": b"{",
+        "error": "bad",
+        "checkpoint_id": 4,
+    }
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("CREATE TABLE b (" + ", ".join(f'"{each}"' for each in COLUMNS) + ")")
+        for each in letters:
+            row = {**dict.fromkeys(COLUMNS), **usual, **each}
+            database.execute(f"INSERT INTO b VALUES ({', '.join(f':{name}' for name in COLUMNS)})", row)
+        database.commit()
+
+
+IN_A_TABLE = "dead_letter: {connector: sqlite, path: b.db, table: b, commit: write-ahead-log}\n"
+
+
+@pytest.mark.parametrize("selection", [("--all",), ("--source", "s")])
+def test_rows_that_a_rule_rejected_are_resent_only_by_the_name_of_their_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], selection: tuple[str, ...]
+) -> None:
+    """Other sinks may have other rows of the record. Nothing listens at the address of the spec's Kafka."""
+    load(tmp_path, SPEC % "" + IN_A_TABLE)
+    _put(tmp_path / "b.db", {"sink": "step:big", "source": "s"}, {"sink": "out"}, {"sink": "out", "source": "other"})
+    spec = str(tmp_path / "spec.yaml")
+    code, facts = _eos(capsys, "replay", spec, *selection)
+    assert (code, facts["chosen"], facts["sent"]) == (0, 0, [])
+    assert facts["left_out"] == (3 if selection == ("--all",) else 2)
+    assert run_command_line(["dead-letters", "replay", spec, *selection]) == 0
+    assert "dead letters of rejected rows. Select them with --sink or --rule" in capsys.readouterr().out
+    assert _eos(capsys, "replay", spec, "--offset", "t/0/17")[0] == 2
+
+
+def test_a_rule_selects_the_rows_of_its_step_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    load(tmp_path, SPEC % "" + IN_A_TABLE)
+    _put(tmp_path / "b.db", {"sink": "step:big", "topic": "payroll"}, {"sink": "step:other"}, {})
+    spec = str(tmp_path / "spec.yaml")
+    (letter,) = _eos(capsys, "list", spec, "--rule", "big")[1]["dead_letters"]
+    assert letter["sink"] == "step:big"
+    assert run_command_line(["dead-letters", "list", spec]) == 0
+    assert "rule of step big" in " ".join(capsys.readouterr().out.split())
+    assert run_command_line(["dead-letters", "replay", spec, "--rule", "big"]) == 2  # refused for its topic
+    shown = capsys.readouterr()
+    assert "Every sink gets these records, also sinks that have other rows of them" in shown.out
+    assert "'payroll', which the source s does not read" in shown.out + shown.err
+
+
+MARKED = (
+    SPEC.replace("topics: [t]", "topics_pattern: '[^b].*'").replace(
+        "write-ahead-log}]",
+        "write-ahead-log}, {name: sent, from: s, connector: kafka, bootstrap_servers: 'k:1', topic: b, "
+        "format: string, commit: write-ahead-log, markers: own-markers}]",
+    )
+    % ""
+    + TOPIC % ", markers: the-markers"
+)
+
+
+@pytest.mark.parametrize("topic", ["own-markers", "the-markers", "eos-markers"])
+@pytest.mark.parametrize("is_chosen", [False, True])
+def test_no_record_is_sent_to_a_topic_of_markers(tmp_path: Path, topic: str, *, is_chosen: bool) -> None:
+    """Neither by a forged letter, although the source's pattern has the topic's name, nor with `--to`."""
+    spec = load(tmp_path, MARKED)
+    fair = DeadLetter("s", None, "t", 0, 17, None, b"k", b"{", [], "bad", 3)
+    letters = [fair, fair if is_chosen else replace(fair, topic=topic)]
+    with pytest.raises(SpecError, match=f"'{topic}' has the markers of pipelines"):
+        next(iter(resend(spec, letters, topic if is_chosen else None)))
+
+
+def test_no_sink_has_a_name_that_dead_letters_of_a_rule_have(tmp_path: Path) -> None:
+    step = "transforms: [{name: r, sql: SELECT * FROM s, expect: [{name: a, condition: 1 = 1, action: %s}]}]\n"
+    named = SPEC.replace("name: out, from: s", "name: 'step:r', from: r") % "" + IN_A_TABLE
+    load(tmp_path, named + step % "skip")
+    with pytest.raises(SpecMistakesError, match="'step:r' is a sink's name"):
+        load(tmp_path, named + step % "dead-letter")
+
+
+def test_a_replay_knows_a_record_by_its_place_whichever_source_read_it() -> None:
+    letter = DeadLetter("a", None, "t", 0, 17, None, b"k", b"{", [], "bad", 3)
+    replay, other = Replay("p", "k:1", {}, "u"), replace(letter, source="b")
+    assert replay._key(letter) == replay._key(other)
+    assert replay._key_before(letter) != replay._key_before(other)
 
 
 def test_without_a_dead_letter_there_is_nothing_to_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

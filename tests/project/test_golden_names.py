@@ -53,7 +53,8 @@ _TABLES = [*slots.LOG_TABLES, permits.PERMIT, *head.TABLES]
 
 def test_names_and_keys() -> None:
     names = Names("daily", sink_key("warehouse"))
-    key = Replay("daily", "b:9092", {}, "again")._key(_LETTER)
+    replay = Replay("daily", "b:9092", {}, "again")
+    key = replay._key(_LETTER)
     found = {
         "sink": sink_key("warehouse"),
         "transaction": str(_ID),
@@ -68,6 +69,7 @@ def test_names_and_keys() -> None:
         "dead letter": _LETTER.digest,
         "dead letter sent again": key,
         "dead letter sent again, partition": partition_of_marker(key),
+        "dead letter sent again, before": replay._key_before(_LETTER),
         "witness of a record": _witness(_RECORD),
     }
     assert found == json.loads((GOLDEN / "names.json").read_text())

@@ -162,6 +162,10 @@ class KafkaSinkEntry(Secured, SinkEntry):
     def description(self) -> dict[str, str]:
         return {"connector": self.connector} | ({"topic": self.topic} if self.topic is not None else {})
 
+    @property
+    def reserved_topics(self) -> list[str]:
+        return [self.markers]
+
     def build(self, context: PipelineContext, dead_letters: Sink | None = None) -> Sink:
         from connectors.kafka.sink.sink import KafkaSink
 
@@ -191,10 +195,10 @@ class KafkaSinkEntry(Secured, SinkEntry):
 
         return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties)
 
-    def newest_dead_letters(self, most: int) -> Sequence[DeadLetter]:
+    def newest_dead_letters(self, most: int, reached: int) -> Sequence[DeadLetter]:
         from connectors.kafka.dead_letters import read_dead_letters  # loads the client
 
-        return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties, most)
+        return read_dead_letters(self.bootstrap_servers, str(self.topic), self.client_properties, most, reached)
 
     def _arguments(self, context: PipelineContext) -> dict[str, Any]:
         """Return the arguments of the sink. May contain passwords, and credentials of an object store."""

@@ -102,10 +102,10 @@ class SqliteEntry(TableEntry):
 
         return list(read_dead_letters(self.path, self.table, self.columns))
 
-    def newest_dead_letters(self, most: int) -> list[DeadLetter]:
+    def newest_dead_letters(self, most: int, reached: int) -> list[DeadLetter]:
         from connectors.sql.dead_letters import read_dead_letters  # loads SQLAlchemy
 
-        return read_dead_letters(self.path, self.table, self.columns, most)
+        return read_dead_letters(self.path, self.table, self.columns, most, reached)
 
 
 class SqliteDeadLetter(TableDeadLetter, SqliteEntry):

@@ -65,16 +65,16 @@ function filters(refresh) {
     filter[name] = event.target.value;
     refresh();
   };
-  const choice = (name, words) => {
+  const choice = (name, words, show = (each) => each) => {
     const values = [...new Set(found.letters.map((each) => each[name]).filter((each) => each !== null))].sort();
-    return h("label", { class: "field" }, words, h("select", { onchange: set(name) }, h("option", { value: "" }, "all"), values.map((each) => h("option", { value: each, selected: each === filter[name] }, each))));
+    return h("label", { class: "field" }, words, h("select", { onchange: set(name) }, h("option", { value: "" }, "all"), values.map((each) => h("option", { value: each, selected: each === filter[name] }, show(each)))));
   };
   return h(
     "form",
     { class: "filters", role: "search", onsubmit: (event) => event.preventDefault() },
     h("label", { class: "field" }, "Reason or place", h("input", { type: "search", value: filter.text, spellcheck: "false", autocomplete: "off", oninput: set("text") })),
     choice("source", "Source"),
-    choice("sink", "Refused by"),
+    choice("sink", "Rejected by", rejecting),
   );
 }
 
@@ -113,7 +113,8 @@ function list(key, shown, refresh) {
   })));
 }
 
-const of = ({ source, sink }) => (sink !== null ? `sink ${sink}` : `source ${source ?? "not known"}`);
+const rejecting = (sink) => (sink.startsWith("step:") ? `rule of step ${sink.slice(5)}` : `sink ${sink}`);
+const of = ({ source, sink }) => (sink !== null ? rejecting(sink) : `source ${source ?? "not known"}`);
 
 function one(key, id, refresh) {
   const back = h("a", { href: `#/${key}/letters` }, "All dead letters");
@@ -174,7 +175,7 @@ function confirm(key, refresh, ids = [...chosen]) {
     `Replay ${letters.length === 1 ? "a dead letter" : `${format.count(letters.length)} dead letters`}?`,
     [
       h("p", null, "Their records are sent to their topics once more, each once. Other readers of the topics get them twice."),
-      refusing.length ? h("p", { class: "warn" }, `Every sink gets the records whose rows were refused, not only ${refusing.join(", ")}.`) : null,
+      refusing.length ? h("p", { class: "warn" }, `Every sink gets the records whose rows were rejected (${refusing.map(rejecting).join(", ")}), also sinks that have their rows.`) : null,
     ],
     "Replay",
     () => replay(key, ids, refresh),

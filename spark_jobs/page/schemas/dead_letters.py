@@ -14,7 +14,7 @@ class DeadLetter(Answer):
 
     id: str  # in paths
     source: str | None
-    sink: str | None  # that refused the row; None: the record did not decode
+    sink: str | None  # that refused the row; step:NAME: a rule of the step rejected it; None: the record did not decode
     topic: str | None
     partition: int | None
     offset: int | None

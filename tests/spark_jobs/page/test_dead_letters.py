@@ -15,8 +15,11 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.operations import dead_letters as operations
 from spark_jobs.page.letter_box import MOST
 from spark_jobs.page.opening import PageOptions, opened
-from tests.page_history import SECRET, no_sinks, put_letters, spec_of
+from tests.page_history import INCARNATION, SECRET, no_sinks, put_letters, spec_of
 from tests.page_http import TOKEN, Client
+from twophase.codec import encode_head
+from twophase.head_value import HeadValue
+from twophase.local_head import LocalHead
 
 READ_TOKEN = "a-token-that-reads-only"
 OF = "/api/v1/pipelines/orders/dead-letters"
@@ -191,10 +194,39 @@ def test_a_reading_is_bounded_in_number_and_bytes(tmp_path: Path) -> None:
     assert len(newest([replace(LETTER, value=bytes(9_999))], 50, most_bytes=1_000)) == 1, "one that is too large"
 
 
+def test_dead_letters_after_a_reset_are_the_newest(tmp_path: Path) -> None:
+    """The checkpoint ids of the new incarnation begin at 0."""
+    spec = spec_of(tmp_path)
+    before = [replace(LETTER, checkpoint_id=n) for n in range(900, 900 + MOST)]
+    put_letters(spec, [*before, replace(LETTER, checkpoint_id=2), replace(LETTER, checkpoint_id=4)])
+    store = LocalHead(spec.checkpoint.location)
+    assert store.swap(None, encode_head(HeadValue(spec.pipeline, INCARNATION, 1, (), completed=3)))
+    found = [each.checkpoint_id for each in operations.read_newest(spec, MOST)]
+    assert (len(found), found[:3]) == (MOST, [4, 2, 899 + MOST])
+
+
+def test_a_forged_dead_letter_is_refused_before_any_is_sent(tmp_path: Path) -> None:
+    """Nothing listens at the address of the spec's Kafka, so an attempt to send fails in another way."""
+    spec = spec_of(tmp_path)
+    put_letters(spec, [LETTER, replace(LETTER, topic="payroll")])
+    with opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
+        client = Client(page.url)
+        reply = client.post(f"{OF}/replay", {"ids": ids(client)})
+    assert (reply.status, "'payroll', which the source orders does not read" in reply.problem) == (409, True)
+
+
+def test_rows_that_a_rule_rejected_have_its_step(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    put_letters(spec, [LETTER, replace(LETTER, sink="step:big")])
+    with opened([spec], PageOptions(port=0, token=TOKEN), no_sinks) as page:
+        (letter,) = Client(page.url).get(f"{OF}?sink=step:big").json["letters"]
+    assert (letter["sink"], letter["can_replay"]) == ("step:big", True)
+
+
 def test_the_newest_of_a_connector_that_reads_all(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     entry = spec.dead_letter
     assert entry is not None
     put_letters(spec, [replace(LETTER, checkpoint_id=n) for n in range(5)])
-    found = SinkEntry.newest_dead_letters(entry, 2)
-    assert [each.checkpoint_id for each in found] == [4, 3]
+    found = SinkEntry.newest_dead_letters(entry, 2, reached=3)
+    assert [each.checkpoint_id for each in found] == [3, 2]

@@ -81,6 +81,7 @@ def test_rejected_rows_leave_the_flow_once_and_before_they_are_skipped(spark: Sp
     assert letters_of([step], rejected).columns == RECORD.names
     assert letters[5].error == "the row of step r fails the expectation positive, small"
     assert json.loads(letters[3].value) == {"id": 3, "amount": None}
+    assert {letter.sink for letter in letters.values()} == {"step:r"}
 
 
 @pytest.mark.parametrize(("later", "unlike_step"), [("9 1 1", ""), ("1 9 1", "r"), ("9 9 1", "r"), ("1 1 1", "r")])
