@@ -72,7 +72,7 @@ class RuleChecks:
         return None
 
     def rejected(self) -> dict[str, Rows]:
-        """Return the rows of this batch that become dead letters by a rule, by step. Steps without such rows are left out."""
+        """Return the rows of this batch that become dead letters by a rule, by step, without steps that have none."""
         return {name: each.rejected for name, each in self._found.items() if each.rejected.count}
 
 
@@ -108,7 +108,7 @@ def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
 
 
 def unlike(steps: Sequence[TransformStep], rejected: Mapping[str, Rows], job: DataFrame) -> str:
-    """Return the step of which a job, now ended, has computed other rejected rows than these; empty if every step agrees.
+    """Return a step of which a job, now ended, has computed other rejected rows than these; empty if all agree.
 
     The rows that pass are of the first computation, and the dead letters of the second. Where they differ, one row
     could be in both, and another in neither.

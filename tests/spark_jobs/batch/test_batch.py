@@ -29,7 +29,7 @@ from spark_jobs.batch.dead_letters import Rejected
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import COUNTED
 from spark_jobs.observe.history.model import RuleCount
-from spark_jobs.query.expectations import Outcome
+from spark_jobs.query.expectations import Outcome, Rows
 from spark_jobs.session.failures import TOKEN, CarriedError, carried
 from tests.twophase_values import committable, record, scope
 from twophase.ids import sink_key
@@ -221,7 +221,7 @@ _STEP = SqlStep.model_construct(name="a", sql="", watermark=None, output_mode="a
 
 def test_counts_are_those_of_the_attempt_that_is_decided(jobs: _Jobs) -> None:
     rows = committable(SCOPE)
-    jobs.checked = [{"a": Outcome(9, (2,), 0, ("",))}, {"a": Outcome(9, (3,), 0, ("",))}]
+    jobs.checked = [{"a": Outcome(9, (2,), Rows(), ("",))}, {"a": Outcome(9, (3,), Rows(), ("",))}]
     jobs.ends = [_fails(_thrown(RowLockedError("another task waits"))), lambda: _table(rows)]
     batch = _batch(jobs, [_branch("warehouse")], expecting=[_STEP])
     assert isinstance(batch.run_writers(SCOPE, direct=False), Failed)
@@ -231,7 +231,7 @@ def test_counts_are_those_of_the_attempt_that_is_decided(jobs: _Jobs) -> None:
 
 
 def test_more_failed_rows_than_a_rule_allows_abort_the_checkpoint(jobs: _Jobs) -> None:
-    jobs.checked = [{"a": Outcome(9, (4,), 0, ("",))}]
+    jobs.checked = [{"a": Outcome(9, (4,), Rows(), ("",))}]
     jobs.ends = [lambda: _table(committable(SCOPE))]
     ended = _batch(jobs, [_branch("warehouse")], expecting=[_STEP]).run_writers(SCOPE, direct=False)
     assert isinstance(ended, Failed)
@@ -244,14 +244,26 @@ def test_rows_that_a_rule_rejects_are_dead_letters_within_their_limit(
 ) -> None:
     """The limit is checked before a second job computes the rows."""
     monkeypatch.setattr(module, "letters_of", lambda steps, rejected: (steps, rejected))
+    monkeypatch.setattr(module, "unlike", lambda _steps, _rejected, _job: "")
     letter = committable(SCOPE, task=1, sink="dead_letter", rows=2)
-    jobs.checked = [{"a": Outcome(9, (2,), 2, ("",))}]
+    jobs.checked = [{"a": Outcome(9, (2,), Rows(2, 17), ("",))}]
     jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(letter)]
     letters = _Letters(most=most)
     ended = _batch(jobs, [_branch("warehouse")], letters=letters, expecting=[_STEP]).run_writers(SCOPE, direct=False)
     assert letters.rejected == 2
     assert isinstance(ended, Failed if most < 2 else Acknowledged)
     assert len(jobs.ends) == (1 if most < 2 else 0)
+
+
+def test_dead_letters_of_other_rows_abort_the_checkpoint(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "letters_of", lambda steps, rejected: (steps, rejected))
+    monkeypatch.setattr(module, "unlike", lambda _steps, rejected, _job: next(iter(rejected)))
+    jobs.checked = [{"a": Outcome(9, (2,), Rows(2, 17), ("",))}]
+    letter = committable(SCOPE, task=1, sink="dead_letter", rows=2)
+    jobs.ends = [lambda: _table(committable(SCOPE)), lambda: _table(letter)]
+    ended = _batch(jobs, [_branch("warehouse")], letters=_Letters(), expecting=[_STEP]).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert "step a gave other rows" in ended.error.message
 
 
 @dataclass
