@@ -1,5 +1,5 @@
 """Avro on whole Arrow columns: each field is decoded for all records of a batch at once.
 
-`nodes` reads a schema, `arrow_types` maps it to columns, `resolution` plans how a writer's schema is read by the
-reader's, `steps` and `collections` are the parts of such a plan, and `cursor` is the position in each record.
+`nodes` parses a schema and `arrow_types` maps it to columns. `resolution` plans how records of a writer's schema are
+read; `steps`, `nested` and `skipping` are the parts of such a plan. `cursor` has the position in each record.
 """

@@ -33,9 +33,7 @@ _PLAIN: Final = {
     "uuid": pa.string(),
     "duration": DURATION,
     **dict.fromkeys(("timestamp-millis", "timestamp-micros", "timestamp-nanos"), pa.timestamp("us", "UTC")),
-    **dict.fromkeys(
-        ("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"), pa.timestamp("us")
-    ),
+    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"), pa.timestamp("us")),
 }
 
 

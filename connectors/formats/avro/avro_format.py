@@ -28,18 +28,18 @@ class AvroFormat:
     """Records of one or more writers' schemas, in the columns of a reader's schema.
 
     A tombstone is a row of nulls, or a bad record if the reader's schema has a field that is never null. Bad is also a
-    record that is shorter or longer than its schema says, or has a value that the reader's schema or Spark's type
+    record of another length than its schema gives, or with a value that the reader's schema or Spark's type
     cannot hold.
     """
 
     reader: str  # JSON text
-    writers: Sequence[str]  # JSON texts; exactly one where there is no header
+    writers: Sequence[str]  # JSON texts; exactly one without `header`
     header: Header | None = None
     truncate: bool = False  # nanoseconds
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the reader's schema. Raises SpecError if it is none."""
+        """The columns of the reader's schema. Raises SpecError if it is not valid."""
         return _columns(self.reader)
 
     def check(self) -> None:

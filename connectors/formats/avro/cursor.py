@@ -13,7 +13,7 @@ Flags: TypeAlias = NDArray[np.bool_]
 Spans: TypeAlias = tuple[Ints, Ints]
 """Where the bytes of each row start and end."""
 Rows: TypeAlias = Ints | slice
-"""Numbers of records. The slice ALL stands for each of them, and costs no copy."""
+"""Numbers of records. The slice ALL is every record, without a copy."""
 
 ALL: Final = slice(None)
 
@@ -53,7 +53,7 @@ class Cursor:
         return len(self._at) if isinstance(rows, slice) else len(rows)
 
     def park(self, rows: Rows, chosen: Flags, reason: str) -> None:
-        """Park those of `rows` that are chosen. A record that is parked already keeps its first reason."""
+        """Park the chosen ones of `rows`. A record that is parked already keeps its first reason."""
         found = select(rows, chosen)
         for row in found[self._at[found] != self._parked].tolist():
             self.faults[row] = reason
@@ -65,7 +65,7 @@ class Cursor:
         return left
 
     def finish(self) -> None:
-        """Park each record that is longer than its schema says."""
+        """Park each record that has bytes behind its last field."""
         left = self.left(ALL)
         for row in np.flatnonzero(left).tolist():
             self.faults[row] = f"{left[row]} bytes follow the last field"
@@ -93,7 +93,7 @@ class Cursor:
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
 
     def fixed(self, rows: Rows, dtype: str, what: str) -> NDArray[Any]:
-        """Read a little-endian value of a fixed width, such as `<f8`, of each row; any value for a row that is parked."""
+        """Read a value of a fixed width, such as `<f8`, of each row. A row that is parked has any value."""
         width = np.dtype(dtype).itemsize
         at = self._at[rows]
         everywhere: NDArray[Any] = np.ndarray((len(self.data) - width + 1,), dtype, self.data, strides=(1,))
@@ -144,6 +144,6 @@ class Cursor:
 
 
 def select(rows: Rows, chosen: Flags) -> Ints:
-    """Return those rows for which `chosen` is True."""
+    """Return the rows for which `chosen` is True."""
     found: Ints = np.flatnonzero(chosen)
     return found if isinstance(rows, slice) else rows[found]

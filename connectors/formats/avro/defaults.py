@@ -47,7 +47,7 @@ def _encode(schema: Schema, node: Node, value: Any) -> bytes:
         case Union():
             return _long(0) + _encode(schema, node.branches[0], value)
         case Record():
-            return b"".join(_encode(schema, f.type, value[f.name] if f.name in value else f.default) for f in node.fields)
+            return b"".join(_encode(schema, each.type, value.get(each.name, each.default)) for each in node.fields)
     raise TypeError(type(node).__name__)
 
 

@@ -43,7 +43,7 @@ class AvroEntry(FormatEntry):
             raise wrong(found, "schema_file: orders.avsc", at="schema_file")
         if self.encoding == "plain" and len(self.writer_schema_files) > 1:
             raise wrong(
-                f"{len(self.writer_schema_files)} schemas, and no record says which is its own",
+                f"{len(self.writer_schema_files)} schemas, and no record names its own",
                 "one schema",
                 "encoding: single-object",
                 at="writer_schema_files",

@@ -11,7 +11,7 @@ import numpy as np
 from connectors.formats.avro.cursor import Cursor, Ints, Rows
 
 _MOST_EMPTY: Final = 1_000
-"""Items of no bytes that an array may have: the size of the record is no bound for their number."""
+"""Items of no bytes that an array may have: the size of the record does not bound their number."""
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[t
     active = places if isinstance(rows, slice) else rows
     while len(active):
         counts = cursor.longs(active, what)
-        sized = counts < 0  # its size in bytes follows, for those who step over the block
+        sized = counts < 0  # its size in bytes follows, for a reader that steps over the block
         if sized.any():
             cursor.longs(active[sized], what)
             counts = np.abs(counts)
@@ -55,7 +55,7 @@ def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[t
 def by_branch(
     cursor: Cursor, rows: Rows, what: str, branches: Sequence[T | Unreadable]
 ) -> Iterator[tuple[int, T, Ints, Rows]]:
-    """Yield each branch that a row has: its number, its step, the places of its rows among `rows`, and those rows."""
+    """Yield each branch that a row has: its number, its step, the places of its rows among `rows`, and the rows."""
     numbers = cursor.longs(rows, what)
     outside = (numbers < 0) | (numbers >= len(branches))
     if outside.any():

@@ -13,6 +13,7 @@ from connectors.formats.avro.groups import Unreadable, by_branch, items
 from connectors.formats.avro.skipping import Skip
 from connectors.formats.avro.steps import Step, spans_of, text_of
 
+
 @dataclass(frozen=True, slots=True)
 class RecordStep:
     """`record`: the writer's fields in their order, into the reader's columns."""
@@ -143,7 +144,7 @@ class MapStep:
 
 
 def _joined(count: int, parts: Sequence[tuple[Ints, pa.Array]], kind: pa.DataType) -> pa.Array:
-    """Return a column of `count` values: those of the parts at their places, and null elsewhere."""
+    """Return a column of `count` values: the values of the parts at their places, and null elsewhere."""
     if len(parts) == 1 and len(parts[0][0]) == count:
         return parts[0][1]
     index, start = np.full(count, -1, np.int64), 0
@@ -166,7 +167,7 @@ def _by_row(places: Sequence[Ints], count: int) -> tuple[pa.Array, pa.Array]:
 
 
 def _last_of_equal(places: Sequence[Ints], keys: pa.Array) -> Ints | None:
-    """Return the entries of maps without those whose key the same map has later; None if each key is there once."""
+    """Return the last entry of each key in each map; None if no map repeats a key."""
     if len(keys) < 2:
         return None
     codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)

@@ -112,7 +112,7 @@ class Schema:
     fingerprint: bytes = b""  # CRC-64-AVRO of the canonical form, in the byte order of the single-object encoding
 
     def follow(self, node: Node) -> Node:
-        """Return the type that a name stands for; any other node is returned as it is."""
+        """Return the type of a name. Any other node is returned unchanged."""
         return self.named[node.name] if isinstance(node, Named) else node
 
 
@@ -121,23 +121,24 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
 
     Raises SpecError for a text that is not an Avro schema, with the reason of the parser.
     """
-    from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form  # of the extra `avro`
+    from fastavro import schema as parser  # of the extra `avro`
 
     known: dict[str, Any] = {}
     try:
         for each in references:
-            parse_schema(json.loads(each), known)
-        parsed = parse_schema(json.loads(text), known)
-        digest = fingerprint(to_parsing_canonical_form(parsed), "CRC-64-AVRO")
+            parser.parse_schema(json.loads(each), known)
+        parsed = parser.parse_schema(json.loads(text), known)
+        digest = parser.fingerprint(parser.to_parsing_canonical_form(parsed), "CRC-64-AVRO")
         builder = _Builder()
         for each in known.values():
             builder.node(each)
         root = builder.node(parsed)
     except RecursionError:
         raise SpecError("the Avro schema is nested too deeply") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{type(error).__name__}: {error}" if isinstance(error, (KeyError, TypeError)) else str(error)
-        raise SpecError(f"not an Avro schema: {reason}", remedy="check the schema's JSON text") from error
+    except parser.UnknownType as error:
+        raise SpecError(f"not an Avro schema: the type {error.name} is not defined") from error
+    except (parser.SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SpecError(f"not an Avro schema: {error}", remedy="check its JSON text") from error
     return Schema(root, builder.named, bytes.fromhex(digest)[::-1])
 
 
@@ -151,6 +152,8 @@ class _Builder:
         if isinstance(parsed, str):
             return Primitive(parsed) if parsed in _PRIMITIVES else Named(parsed)
         if isinstance(parsed, list):
+            if any(isinstance(branch, list) for branch in parsed) or not parsed:
+                raise ValueError("a union has no types, or a union among them")
             return Union(tuple(map(self.node, parsed)))
         kind = parsed["type"]
         if kind in ("record", "error", "enum", "fixed"):
@@ -173,7 +176,9 @@ class _Builder:
         if parsed["type"] == "fixed":
             return Fixed(name, int(parsed["size"]), aliases, **_logical(parsed, "fixed"))
         fields = tuple(
-            Field(each["name"], self.node(each["type"]), tuple(each.get("aliases", ())), each.get("default", _NO_DEFAULT))
+            Field(
+                each["name"], self.node(each["type"]), tuple(each.get("aliases", ())), each.get("default", _NO_DEFAULT)
+            )
             for each in parsed["fields"]
         )
         return Record(name, fields, aliases)
@@ -199,16 +204,17 @@ _LOGICAL: Final[Mapping[str, frozenset[str]]] = {
 """Logical types by the type that carries them. The specification has readers ignore any other."""
 
 
+_SIZES: Final[Mapping[tuple[str, Any], int]] = {("fixed", "uuid"): 16, ("fixed", "duration"): 12}
+"""Bytes that a `fixed` has for its logical type."""
+
+
 def _logical(parsed: Mapping[str, Any], kind: str) -> dict[str, Any]:
     """Return the fields of a node that describe its logical type; none if it is not valid, which readers ignore."""
     logical = parsed.get("logicalType")
     if logical not in _LOGICAL.get(kind, ()):
         return {}
-    size = parsed.get("size")
-    if (logical, kind) in (("uuid", "fixed"), ("duration", "fixed")):
-        return {"logical": logical} if size == {"uuid": 16, "duration": 12}[logical] else {}
     if logical != "decimal":
-        return {"logical": logical}
+        return {"logical": logical} if parsed.get("size") == _SIZES.get((kind, logical)) else {}
     precision, scale = parsed.get("precision"), parsed.get("scale", 0)
     is_valid = isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0
     return {"logical": logical, "precision": precision, "scale": scale} if is_valid else {}

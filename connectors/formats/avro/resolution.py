@@ -6,7 +6,7 @@ in Avro's Java; two logical types that differ do not match, since the same numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from connectors.formats.avro.cursor import ALL, Cursor, Ints
 from connectors.formats.avro.defaults import encode_default
 from connectors.formats.avro.groups import Unreadable
 from connectors.formats.avro.nested import ArrayStep, MapStep, MembersStep, MemberStep, RecordStep, UnionStep
-from connectors.formats.avro.nodes import Array, Enum, Field, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.nodes import Array, Enum, Field, Fixed, Map, Node, Primitive, Record, Schema, Union
 from connectors.formats.avro.skipping import Skip, least_bytes
 from connectors.formats.avro.steps import (
     BooleanStep,
@@ -40,7 +40,7 @@ _PROMOTED: Final = {
     "string": ("string", "bytes"),
     "bytes": ("string", "bytes"),
 }
-"""By a reader's type, those of writers that it can take. Any other type takes its own only."""
+"""By a reader's type, the types of a writer that it can take. Any other type takes its own only."""
 
 
 class IncompatibleError(Exception):
@@ -134,7 +134,9 @@ class _Resolver:
                     member = self._choice(branch, read, what, inside)
                     steps.append(self._step(branch, not_null(read)[member], what, inside))
                 else:
-                    steps.append(self._step(branch, not_null(read)[0] if isinstance(read, Union) else read, what, inside))
+                    steps.append(
+                        self._step(branch, not_null(read)[0] if isinstance(read, Union) else read, what, inside)
+                    )
             except IncompatibleError as error:
                 steps.append(Unreadable(str(error)))
             members.append(member)

@@ -30,7 +30,9 @@ class Skip:
         """Move the cursor of each row behind the value. A row with a fault is parked."""
         node = self.schema.follow(self.node)
         if depth > _DEEPEST:
-            cursor.park(rows, np.ones(cursor.count(rows), np.bool_), f"{self.what}: nested deeper than {_DEEPEST} levels")
+            cursor.park(
+                rows, np.ones(cursor.count(rows), np.bool_), f"{self.what}: nested deeper than {_DEEPEST} levels"
+            )
             return
         match node:
             case Primitive("null"):

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from connectors.formats.avro.cursor import Cursor, Flags, Ints, Rows, Spans
 
-
 DURATION: Final = pa.struct([pa.field(name, pa.int64(), nullable=False) for name in ("months", "days", "milliseconds")])
 """The type of a `duration`: Spark has no type for its three parts."""
 
@@ -152,7 +151,9 @@ class DecimalStep:
         if wrong.any():
             cursor.park(rows, wrong, f"{self.what}: more than {self.type.precision} digits")
             low, high = np.where(wrong, 0, low).astype(np.uint64), np.where(wrong, 0, high)
-        return pa.Array.from_buffers(self.type, len(low), [None, pa.py_buffer(np.stack([low, high.view(np.uint64)], 1))])
+        return pa.Array.from_buffers(
+            self.type, len(low), [None, pa.py_buffer(np.stack([low, high.view(np.uint64)], 1))]
+        )
 
 
 _HALF: Final = 8
@@ -179,7 +180,8 @@ def _exceeds(low: NDArray[np.uint64], high: Ints, bound: int) -> Flags:
     above, below = divmod(bound, 1 << 64), divmod(-bound, 1 << 64)
     too_large = (high > above[0]) | ((high == above[0]) & (low >= np.uint64(above[1])))
     too_small = (high < below[0]) | ((high == below[0]) & (low <= np.uint64(below[1])))
-    return too_large | too_small
+    exceeds: Flags = too_large | too_small
+    return exceeds
 
 
 def _is_cut_off(cursor: Cursor, start: Ints, end: Ints, high: Ints) -> Flags:
