@@ -68,5 +68,5 @@ def test_a_writer_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extras, "find_spec", lambda _name: None)
-    with pytest.raises(ValidationError, match="the format avro needs Python packages that .* lacks: fastavro"):
+    with pytest.raises(ValidationError, match=r"the format avro needs Python packages that .* lacks: fastavro"):
         _entry(schema=_SCHEMA)
