@@ -9,10 +9,13 @@ from typing import Final
 
 from eos.errors import SpecError
 
-EXTRAS: Final[Mapping[str, Sequence[str]]] = {"aws": ("botocore", "aws_msk_iam_sasl_signer")}
+EXTRAS: Final[Mapping[str, Sequence[str]]] = {
+    "aws": ("botocore", "aws_msk_iam_sasl_signer"),
+    "avro": ("fastavro",),
+}
 """Modules by extra."""
 
-_FOR: Final = {"aws": "a login by AWS IAM"}
+_FOR: Final = {"aws": "a login by AWS IAM", "avro": "the format avro"}
 
 
 def require(extra: str) -> None:

@@ -38,7 +38,7 @@ _INSTEAD: Final = {
     "csv": "string, and from_csv(value, …) in a step",
     "xml": "string, and from_xml(value, …) in a step",
     "debezium": "json, with a schema of Debezium's records",
-    **dict.fromkeys(("avro", "protobuf", "parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
+    **dict.fromkeys(("protobuf", "parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
 }
 """By the name of a format that is not installed: the format to use instead, and the step behind it."""
 

@@ -123,7 +123,7 @@ SINGLE = [
     ("topics: [orders]", "topics: [a, a]", 9, "sources[0].topics", "the topic 'a' stands twice"),
     ("topics: [orders]", "topics: ['^a.*']", 9, "sources[0].topics[0]", "no patterns"),
     ("topics: [orders]", "topics:\n    - a\n    - 3", 11, "sources[0].topics[1]", "wrong type: 3 (a number)"),
-    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: json, raw, string"),
+    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: avro, json, raw, string"),
     (
         "{type: string}",
         '{type: json, schema: "id BIGINT, tags MAP<STRING, STRING>"}',
@@ -131,7 +131,13 @@ SINGLE = [
         "sources[0].format.schema",
         "column tags: MAP is not supported in JSON",
     ),
-    ("{type: string}", "{type: avro}", 10, "sources[0].format.type", "there is no format 'avro'; use raw, and a step"),
+    (
+        "{type: string}",
+        "{type: protobuf}",
+        10,
+        "sources[0].format.type",
+        "there is no format 'protobuf'; use raw, and a step",
+    ),
     ("{type: string}", "{type: CSV}", 10, "sources[0].format.type", "no format 'CSV'; use string, and from_csv(value"),
     ("{type: string}", "{type: debezium}", 10, "sources[0].format.type", "use json, with a schema of Debezium's"),
     ("{type: string}", "{type: json}", 10, "sources[0].format.schema", "missing key 'schema'"),
@@ -281,7 +287,7 @@ def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_pa
     (connector,) = mistakes_of(tmp_path, text)
     assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
     (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
-    assert form.allowed == ("json", "raw", "string")
+    assert form.allowed == ("avro", "json", "raw", "string")
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""The columns that a reader's schema has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.steps import DURATION
+from connectors.formats.plain import VALUE
+from eos.errors import SpecError
+
+MAX_PRECISION: Final = 38
+"""Digits of Spark's longest DECIMAL."""
+
+_MOST_TYPES: Final = 10_000
+"""Columns and their parts that a schema may have. A short text can name one type exponentially often."""
+
+_PLAIN: Final = {
+    "null": pa.null(),
+    "boolean": pa.bool_(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "bytes": pa.binary(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "time-millis": pa.string(),
+    "time-micros": pa.string(),
+    "uuid": pa.string(),
+    "duration": DURATION,
+    **dict.fromkeys(("timestamp-millis", "timestamp-micros", "timestamp-nanos"), pa.timestamp("us", "UTC")),
+    **dict.fromkeys(("local-timestamp-millis", "local-timestamp-micros", "local-timestamp-nanos"), pa.timestamp("us")),
+}
+
+
+class ArrowTypes:
+    """Types of the columns of one reader's schema. Raises SpecError for a type that no column can have."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._types = 0
+
+    def columns(self) -> pa.Schema:
+        """Return a column for each field of the record, or the column `value` if the schema is of another type."""
+        root = self._schema.follow(self._schema.root)
+        if isinstance(root, Record):
+            if not root.fields:
+                raise SpecError("the Avro schema is a record without fields", remedy="name at least one field")
+            return pa.schema(self.fields(root, ()))
+        return pa.schema([self._field(VALUE, root, ())])
+
+    def fields(self, record: Record, inside: Sequence[str]) -> list[pa.Field]:
+        """Return the columns of a record. `inside`: names of the records around it."""
+        if record.name in inside:
+            message = f"the Avro type {record.name} contains itself, and a column cannot"
+            raise SpecError(message, remedy="leave the field out of the reader's schema: it is then skipped")
+        return [self._field(each.name, each.type, [*inside, record.name]) for each in record.fields]
+
+    def members(self, union: Union, inside: Sequence[str]) -> list[pa.Field]:
+        """Return the fields of the STRUCT of a union of several types."""
+        return [pa.field(_member_name(each), self.type(each, inside)) for each in not_null(union)]
+
+    def type(self, node: Node, inside: Sequence[str]) -> pa.DataType:
+        """Return the type of a column that holds these values, or null."""
+        self._types += 1
+        if self._types > _MOST_TYPES:
+            raise SpecError(f"the Avro schema has more than {_MOST_TYPES:,} fields", remedy="give a reader's schema")
+        node = self._schema.follow(node)
+        match node:
+            case Record():
+                return pa.struct(self.fields(node, inside))
+            case Union() if len(not_null(node)) == 1:
+                return self.type(not_null(node)[0], inside)
+            case Union():
+                return pa.struct(self.members(node, inside))
+            case Array():
+                return pa.list_(self._field("element", node.items, inside))
+            case Map():
+                return pa.map_(pa.string(), self._field("value", node.values, inside))
+            case Enum():
+                return pa.string()
+            case Primitive(logical="decimal") | Fixed(logical="decimal"):
+                return _decimal(node.precision, node.scale)
+            case Fixed():
+                return _PLAIN[node.logical or "bytes"]
+            case Primitive():
+                return _PLAIN[node.logical or node.type]
+            case Named():
+                raise AssertionError(node)  # follow has replaced it
+
+    def _field(self, name: str, node: Node, inside: Sequence[str]) -> pa.Field:
+        return pa.field(name, self.type(node, inside), nullable=takes_null(self._schema.follow(node)))
+
+
+def not_null(union: Union) -> list[Node]:
+    """Return the branches that hold a value."""
+    return [each for each in union.branches if each != Primitive("null")]
+
+
+def takes_null(node: Node) -> bool:
+    """Whether a value may be null."""
+    return node == Primitive("null") or (isinstance(node, Union) and Primitive("null") in node.branches)
+
+
+def _member_name(node: Node) -> str:
+    match node:
+        case Primitive():
+            return f"member_{node.type}"
+        case Named():
+            return "member_" + node.name.replace(".", "_")
+    return f"member_{type(node).__name__.lower()}"
+
+
+def _decimal(precision: int, scale: int) -> pa.DataType:
+    if precision > MAX_PRECISION:
+        message = f"an Avro decimal of {precision} digits: Spark's DECIMAL has at most {MAX_PRECISION}"
+        raise SpecError(message, remedy="give a reader's schema with a smaller precision, or with the field as bytes")
+    return pa.decimal128(precision, scale)

@@ -1,0 +1,124 @@
+"""The format `avro`: values in Avro's binary encoding, of writers whose schemas are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from connectors.api.decoding import Decoded, Undecodable
+from connectors.formats.avro.arrow_types import ArrowTypes
+from connectors.formats.avro.cursor import ALL, Cursor, Ints
+from connectors.formats.avro.framing import Header
+from connectors.formats.avro.nested import RecordStep
+from connectors.formats.avro.nodes import Schema, parse_schema
+from connectors.formats.avro.resolution import IncompatibleError, resolve
+from eos.errors import SpecError
+
+_PLANS: Final = 1_000
+"""Pairs of writer and reader whose plans a process keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroFormat:
+    """Records of one or more writers' schemas, in the columns of a reader's schema.
+
+    A tombstone is a row of nulls, or a bad record if the reader's schema has a field that is never null. Bad is also a
+    record of another length than its schema gives, or with a value that the reader's schema or Spark's type
+    cannot hold.
+    """
+
+    reader: str  # JSON text
+    writers: Sequence[str]  # JSON texts; exactly one without `header`
+    header: Header | None = None
+    truncate: bool = False  # nanoseconds
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the reader's schema. Raises SpecError if it is not valid."""
+        return _columns(self.reader)
+
+    def check(self) -> None:
+        """Raise SpecError if a schema is not valid, or a writer's cannot be read with the reader's."""
+        for writer in self.writers:
+            _plan(writer, self.reader, self.truncate)
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """Decode a batch, all records of one writer at once. Never blocks."""
+        bad: dict[int, str] = {}
+        parts: list[tuple[Ints, pa.RecordBatch]] = []
+        given = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        if len(given) < len(values):
+            missing = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+            self._add_tombstones(missing, parts, bad)
+            values = values.take(pa.array(given))
+        for plan, places in self._by_writer(values, given, bad):
+            group = values if len(places) == len(values) else values.take(pa.array(np.searchsorted(given, places)))
+            cursor = Cursor(group, self.header.size if self.header else 0)
+            columns = plan.columns(cursor, ALL)
+            cursor.finish()
+            rows = pa.record_batch(columns, schema=self.schema)
+            if cursor.faults:
+                bad |= {int(places[at]): reason for at, reason in cursor.faults.items()}
+                kept = np.ones(len(group), np.bool_)
+                kept[list(cursor.faults)] = False
+                rows, places = rows.filter(pa.array(kept)), places[kept]
+            parts.append((places, rows))
+        return Decoded(_in_order(parts, self.schema), tuple(Undecodable(at, bad[at]) for at in sorted(bad)))
+
+    def _add_tombstones(self, places: Ints, parts: list[tuple[Ints, pa.RecordBatch]], bad: dict[int, str]) -> None:
+        never_null = [field.name for field in self.schema if not field.nullable]
+        if never_null:
+            bad |= dict.fromkeys(places.tolist(), f"a record without a value, and {never_null[0]} is never null")
+        else:
+            nulls = [pa.nulls(len(places), field.type) for field in self.schema]
+            parts.append((places, pa.record_batch(nulls, schema=self.schema)))
+
+    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Ints]]:
+        """Yield the plan for each writer's schema, with the places of its records. `places`: of all values."""
+        if self.header is None:
+            yield _plan(self.writers[0], self.reader, self.truncate), places
+            return
+        keys, marked = self.header.keys(values)
+        bad |= dict.fromkeys(places[~marked].tolist(), f"not in {self.header.name}: another first byte, or too short")
+        known = {_parsed(writer).fingerprint: writer for writer in self.writers}
+        for key in np.unique(keys[marked]).tolist():
+            chosen = places[marked & (keys == np.uint64(key))]
+            writer = known.get(int(key).to_bytes(8, "little"))
+            if writer is None:
+                bad |= dict.fromkeys(chosen.tolist(), f"written with an unknown schema, of fingerprint {key:016x}")
+            else:
+                yield _plan(writer, self.reader, self.truncate), chosen
+
+
+@lru_cache(_PLANS)
+def _parsed(text: str) -> Schema:
+    return parse_schema(text)
+
+
+@lru_cache(_PLANS)
+def _columns(reader: str) -> pa.Schema:
+    return ArrowTypes(_parsed(reader)).columns()
+
+
+@lru_cache(_PLANS)
+def _plan(writer: str, reader: str, truncate: bool) -> RecordStep:
+    try:
+        return resolve(_parsed(writer), _parsed(reader), truncate=truncate)
+    except IncompatibleError as error:
+        message = f"the writer's Avro schema cannot be read with the reader's: {error}"
+        raise SpecError(message, remedy="give a reader's schema that is compatible with it") from error
+
+
+def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
+    """Join the rows of several writers in the order of their places."""
+    if len(parts) == 1:
+        return parts[0][1]
+    table = pa.Table.from_batches([rows for _, rows in parts], schema=schema)
+    order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for places, _ in parts)]), kind="stable")
+    batches = table.take(pa.array(order)).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)

@@ -1,0 +1,84 @@
+"""The entry `format: {type: avro}` of a source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from connectors.api.fields import LocalPath, NonEmpty
+from connectors.api.format import FormatEntry
+from connectors.api.model import wrong
+from connectors.extras import require
+from eos.errors import SpecError
+
+if TYPE_CHECKING:
+    from connectors.api.decoding import Format
+
+
+class AvroEntry(FormatEntry):
+    """`format: {type: avro, schema_file: …}`: each value is one Avro record."""
+
+    api_version: ClassVar[int] = 1
+    template: ClassVar[str] = "{type: avro, schema_file: <schema>.avsc}"
+    template_columns: ClassVar[str] = "*"
+
+    type: Literal["avro"]
+    text: NonEmpty | None = Field(None, alias="schema")
+    """The reader's schema as JSON text: its fields are the columns."""
+    schema_file: LocalPath | None = None
+    """A file with the reader's schema, from the spec's folder; instead of `schema`."""
+    encoding: Literal["plain", "single-object"] = "plain"
+    """What is in front of each record: nothing, or the fingerprint of the writer's schema."""
+    writer_schema_files: list[LocalPath] = Field(default_factory=list)
+    """Schemas of records that were not written with the reader's. One at most where `encoding` is `plain`."""
+    truncate_nanoseconds: bool = False
+    """`true`: cut them off, since a TIMESTAMP has microseconds. Otherwise such a record is bad."""
+
+    @model_validator(mode="after")
+    def _check(self) -> AvroEntry:
+        if (self.text is None) == (self.schema_file is None):
+            found = "both schema and schema_file" if self.text else "neither schema nor schema_file"
+            raise wrong(found, "schema_file: orders.avsc", at="schema_file")
+        if self.encoding == "plain" and len(self.writer_schema_files) > 1:
+            raise wrong(
+                f"{len(self.writer_schema_files)} schemas, and no record names its own",
+                "one schema",
+                "encoding: single-object",
+                at="writer_schema_files",
+            )
+        try:
+            self.build()
+        except SpecError as error:
+            remedies = [error.remedy] if error.remedy else []
+            raise wrong(error.message, *remedies, at="schema_file" if self.schema_file else "schema") from None
+        return self
+
+    @property
+    def schema_text(self) -> str:
+        return self.text if self.text is not None else _content(self.schema_file)
+
+    def build(self) -> Format:
+        require("avro")
+        from connectors.formats.avro.avro_format import AvroFormat
+        from connectors.formats.avro.framing import SINGLE_OBJECT
+
+        reader = self.schema_text
+        others = [_content(path) for path in self.writer_schema_files]
+        if self.encoding == "single-object":
+            built = AvroFormat(reader, (reader, *others), SINGLE_OBJECT, self.truncate_nanoseconds)
+        else:
+            built = AvroFormat(reader, tuple(others or [reader]), None, self.truncate_nanoseconds)
+        built.check()
+        return built
+
+
+def _content(path: Path | None) -> str:
+    """Return the text of a file with a schema. Raises SpecError if it cannot be read."""
+    assert path is not None
+    try:
+        return path.read_text()
+    except (OSError, UnicodeError) as error:
+        message = f"the Avro schema in {path} cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise SpecError(message, remedy="check the path, which starts at the spec's folder") from error

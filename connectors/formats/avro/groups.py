@@ -1,0 +1,71 @@
+"""Rows grouped by what they have next: the branch of a union, or a further item of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from connectors.formats.avro.cursor import Cursor, Ints, Rows
+
+_MOST_EMPTY: Final = 1_000
+"""Items of no bytes that an array may have: the size of the record does not bound their number."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A branch of the writer's union that the reader's schema cannot take."""
+
+    reason: str
+
+
+def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the rows that have a further item, with their places among `rows`, once per item of the longest.
+
+    The caller reads that item before the next step. Parks a row whose number of items cannot be.
+    """
+    places = np.arange(cursor.count(rows))
+    active = places if isinstance(rows, slice) else rows
+    while len(active):
+        counts = cursor.longs(active, what)
+        sized = counts < 0  # its size in bytes follows, for a reader that steps over the block
+        if sized.any():
+            cursor.longs(active[sized], what)
+            counts = np.abs(counts)
+        most = cursor.left(active) // least_bytes if least_bytes else np.full(len(active), _MOST_EMPTY)
+        wrong = (counts < 0) | (counts > most)
+        if wrong.any():
+            cursor.park(active, wrong, f"{what}: more items than the record has bytes for")
+            counts = np.where(wrong, 0, counts)
+        active, places, counts = active[counts > 0], places[counts > 0], counts[counts > 0]
+        order = np.argsort(-counts, kind="stable")
+        descending, taken, end = counts[order], 0, len(order)
+        while end:
+            chosen = np.sort(order[:end])
+            yield places[chosen], active[chosen]
+            taken += 1
+            while end and descending[end - 1] == taken:
+                end -= 1
+
+
+def by_branch(
+    cursor: Cursor, rows: Rows, what: str, branches: Sequence[T | Unreadable]
+) -> Iterator[tuple[int, T, Ints, Rows]]:
+    """Yield each branch that a row has: its number, its step, the places of its rows among `rows`, and the rows."""
+    numbers = cursor.longs(rows, what)
+    outside = (numbers < 0) | (numbers >= len(branches))
+    if outside.any():
+        cursor.park(rows, outside, f"{what}: a union has no such branch")
+        numbers = np.where(outside, -1, numbers)
+    for number, step in enumerate(branches):
+        places = np.flatnonzero(numbers == number)
+        if isinstance(step, Unreadable):
+            cursor.park(rows, numbers == number, step.reason)
+        elif len(places) == len(numbers):
+            yield number, step, places, rows
+        elif len(places):
+            yield number, step, places, places if isinstance(rows, slice) else rows[places]

@@ -1,0 +1,93 @@
+"""Stepping over values that the reader's schema does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from connectors.formats.avro.cursor import Cursor, Rows
+from connectors.formats.avro.groups import by_branch, items
+from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Schema, Union
+
+_DEEPEST: Final = 64
+"""Levels of a type that contains itself. A record that has more is bad."""
+
+_TEXT: Final = Primitive("string")
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Steps over a value of the writer. A type may contain itself here: no column is built."""
+
+    what: str
+    schema: Schema
+    node: Node
+
+    def skip(self, cursor: Cursor, rows: Rows, depth: int = 0) -> None:
+        """Move the cursor of each row behind the value. A row with a fault is parked."""
+        node = self.schema.follow(self.node)
+        if depth > _DEEPEST:
+            cursor.park(
+                rows, np.ones(cursor.count(rows), np.bool_), f"{self.what}: nested deeper than {_DEEPEST} levels"
+            )
+            return
+        match node:
+            case Primitive("null"):
+                pass
+            case Primitive("boolean"):
+                cursor.fixed(rows, "u1", self.what)
+            case Primitive("float"):
+                cursor.fixed(rows, "<f4", self.what)
+            case Primitive("double"):
+                cursor.fixed(rows, "<f8", self.what)
+            case Primitive("int" | "long") | Enum():
+                cursor.longs(rows, self.what)
+            case Primitive():
+                cursor.spans(rows, cursor.longs(rows, self.what), self.what)
+            case Fixed():
+                cursor.spans(rows, np.full(cursor.count(rows), node.size, np.int64), self.what)
+            case Record():
+                for each in node.fields:
+                    self._of(each.type).skip(cursor, rows, depth + 1)
+            case Union():
+                steps = [self._of(branch) for branch in node.branches]
+                for _, step, _, chosen in by_branch(cursor, rows, self.what, steps):
+                    step.skip(cursor, chosen, depth + 1)
+            case Array():
+                self._skip_items(cursor, rows, [node.items], depth)
+            case Map():
+                self._skip_items(cursor, rows, [_TEXT, node.values], depth)
+
+    def _skip_items(self, cursor: Cursor, rows: Rows, parts: Sequence[Node], depth: int) -> None:
+        steps = [self._of(part) for part in parts]
+        least = sum(least_bytes(self.schema, part) for part in parts)
+        for _, active in items(cursor, rows, self.what, least):
+            for step in steps:
+                step.skip(cursor, active, depth + 1)
+
+    def _of(self, node: Node) -> Skip:
+        return Skip(self.what, self.schema, node)
+
+
+def least_bytes(schema: Schema, node: Node, known: dict[str, int] | None = None) -> int:
+    """Return a number of bytes that each value of the type has at least. `known`: of the records met before."""
+    known = {} if known is None else known
+    node = schema.follow(node)
+    match node:
+        case Primitive("null"):
+            return 0
+        case Primitive("float"):
+            return 4
+        case Primitive("double"):
+            return 8
+        case Fixed():
+            return node.size
+        case Record():
+            if node.name not in known:
+                known[node.name] = 0  # where the record contains itself
+                known[node.name] = sum(least_bytes(schema, each.type, known) for each in node.fields)
+            return known[node.name]
+    return 1

@@ -1,0 +1,252 @@
+"""Reading of values that have no parts: numbers, text, bytes, enums. One step per field of a writer's schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from connectors.formats.avro.cursor import Cursor, Flags, Ints, Rows, Spans
+
+DURATION: Final = pa.struct([pa.field(name, pa.int64(), nullable=False) for name in ("months", "days", "milliseconds")])
+"""The type of a `duration`: Spark has no type for its three parts."""
+
+
+class Step(Protocol):
+    """A part of the plan by which records are read.
+
+    Built by: `resolution`. Called by: the step around it, in a task, once per batch for the rows that have the value.
+    It is immutable and can be pickled.
+    """
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the column that `read` returns."""
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        """Read the value of each row, in the order of the rows, and move the cursor behind it.
+
+        A row with a fault is parked, and has any value in the column. Never blocks.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class NullStep:
+    """`null`: takes no bytes."""
+
+    type: pa.DataType
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        return pa.nulls(cursor.count(rows), self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class BooleanStep:
+    """`boolean`: a byte 0 or 1."""
+
+    what: str
+    type: pa.DataType = pa.bool_()  # noqa: RUF009 - immutable
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        values = cursor.fixed(rows, "u1", self.what)
+        cursor.park(rows, values > 1, f"{self.what}: neither true nor false")
+        return pa.array(values == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberStep:
+    """`int` or `long`, with the logical types that they carry."""
+
+    what: str
+    type: pa.DataType
+    low: int
+    high: int
+    convert: Callable[[Ints], pa.Array]
+    whole: int = 1  # what is not a multiple is refused
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        values = cursor.longs(rows, self.what)
+        wrong = (values < self.low) | (values > self.high)
+        if wrong.any():
+            cursor.park(rows, wrong, f"{self.what}: a number out of the range of its type")
+            values[wrong] = 0
+        if self.whole > 1:
+            cursor.park(rows, values % self.whole != 0, f"{self.what}: has nanoseconds, and the column microseconds")
+        return self.convert(values)
+
+
+@dataclass(frozen=True, slots=True)
+class FloatStep:
+    """`float` or `double`, by `width` the `<f4` or `<f8` of the writer."""
+
+    what: str
+    width: str
+    type: pa.DataType
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        return pa.array(cursor.fixed(rows, self.width, self.what)).cast(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class BytesStep:
+    """`bytes` or `string` as BINARY. Also `fixed`, of `size` bytes."""
+
+    what: str
+    size: int | None = None
+    type: pa.DataType = pa.binary()  # noqa: RUF009 - immutable
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        return cursor.binary(spans_of(cursor, rows, self.what, self.size))
+
+
+@dataclass(frozen=True, slots=True)
+class TextStep:
+    """`string`, or `bytes` where the reader wants a string: UTF-8."""
+
+    what: str
+    type: pa.DataType = pa.string()  # noqa: RUF009 - immutable
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        return text_of(cursor, rows, cursor.binary(spans_of(cursor, rows, self.what, None)), self.what)
+
+
+@dataclass(frozen=True, slots=True)
+class EnumStep:
+    """`enum`: the reader's symbol for each of the writer's; None where the reader has none."""
+
+    what: str
+    symbols: Sequence[str | None]
+    names: Sequence[str]  # the writer's
+    type: pa.DataType = pa.string()  # noqa: RUF009 - immutable
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        numbers = cursor.longs(rows, self.what)
+        outside = (numbers < 0) | (numbers >= len(self.symbols))
+        cursor.park(rows, outside, f"{self.what}: not one of {len(self.symbols)} symbols")
+        numbers = np.where(outside, 0, numbers)
+        for at, symbol in enumerate(self.symbols):
+            if symbol is None:
+                cursor.park(rows, numbers == at, f"{self.what}: the reader's schema has no symbol {self.names[at]}")
+        return pa.array(self.symbols, self.type).take(pa.array(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalStep:
+    """`decimal` in `bytes`, or in `fixed` of `size`: an unscaled big-endian number in two's complement."""
+
+    what: str
+    type: pa.Decimal128Type
+    size: int | None = None
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        start, end = spans_of(cursor, rows, self.what, self.size)
+        cursor.park(rows, start == end, f"{self.what}: a decimal without bytes")
+        low, high = _halves(cursor, start, end)
+        wrong = _exceeds(low, high, 10**self.type.precision) | _is_cut_off(cursor, start, end, high)
+        if wrong.any():
+            cursor.park(rows, wrong, f"{self.what}: more than {self.type.precision} digits")
+            low, high = np.where(wrong, 0, low).astype(np.uint64), np.where(wrong, 0, high)
+        return pa.Array.from_buffers(
+            self.type, len(low), [None, pa.py_buffer(np.stack([low, high.view(np.uint64)], 1))]
+        )
+
+
+_HALF: Final = 8
+"""Bytes of the lower and of the upper half of a decimal."""
+
+
+def _halves(cursor: Cursor, start: Ints, end: Ints) -> tuple[NDArray[np.uint64], Ints]:
+    """Return the last 16 bytes of each span as a number with a sign, in two halves."""
+    size = end - start
+    lower = _signed(cursor.words_before(end), np.clip(size, 1, _HALF))
+    upper = _signed(cursor.words_before(end - _HALF), np.clip(size - _HALF, 1, _HALF))
+    return lower.view(np.uint64), np.where(size > _HALF, upper, lower >> 63)
+
+
+def _signed(words: NDArray[np.uint64], size: Ints) -> Ints:
+    """Extend the sign of the last `size` bytes of each word over the bytes in front."""
+    shift = (64 - 8 * size).astype(np.uint64)
+    signed: Ints = (words << shift).view(np.int64) >> shift.view(np.int64)
+    return signed
+
+
+def _exceeds(low: NDArray[np.uint64], high: Ints, bound: int) -> Flags:
+    """Whether a number in two halves is at least `bound`, or at most its negative."""
+    above, below = divmod(bound, 1 << 64), divmod(-bound, 1 << 64)
+    too_large = (high > above[0]) | ((high == above[0]) & (low >= np.uint64(above[1])))
+    too_small = (high < below[0]) | ((high == below[0]) & (low <= np.uint64(below[1])))
+    exceeds: Flags = too_large | too_small
+    return exceeds
+
+
+def _is_cut_off(cursor: Cursor, start: Ints, end: Ints, high: Ints) -> Flags:
+    """Whether the bytes in front of the last 16 are more than a repeated sign."""
+    found = np.zeros(len(start), np.bool_)
+    for at in np.flatnonzero(end - start > 2 * _HALF).tolist():
+        sign = 0xFF if high[at] < 0 else 0
+        found[at] = (cursor.data[start[at] : end[at] - 2 * _HALF] != sign).any()
+    return found
+
+
+def spans_of(cursor: Cursor, rows: Rows, what: str, size: int | None) -> Spans:
+    """Return where the bytes of each row are: of a `fixed` of `size` bytes, or behind their length."""
+    lengths = cursor.longs(rows, what) if size is None else np.full(cursor.count(rows), size, np.int64)
+    return cursor.spans(rows, lengths, what)
+
+
+def text_of(cursor: Cursor, rows: Rows, values: pa.Array, what: str) -> pa.Array:
+    """Return binary values as text, and park the rows whose bytes are not UTF-8."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        pass
+    wrong = np.array([not _is_utf8(value) for value in values.to_pylist()])
+    cursor.park(rows, wrong, f"{what}: not UTF-8")
+    return pc.if_else(pa.array(wrong), pa.scalar(b"", pa.binary()), values).cast(pa.string())
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class UuidStep:
+    """`uuid` in a `fixed` of 16 bytes, as the text that RFC 9562 writes."""
+
+    what: str
+    type: pa.DataType = pa.string()  # noqa: RUF009 - immutable
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        start, _ = spans_of(cursor, rows, self.what, _UUID_BYTES)
+        digits = _HEX[cursor.data[start[:, None] + np.arange(_UUID_BYTES)]].reshape(len(start), 2 * _UUID_BYTES)
+        text = np.full((len(start), _UUID_CHARACTERS), ord("-"), np.uint8)
+        text[:, _UUID_DIGITS] = digits
+        offsets = np.arange(0, text.size + 1, _UUID_CHARACTERS, dtype=np.int32)
+        return pa.Array.from_buffers(pa.string(), len(start), [None, pa.py_buffer(offsets), pa.py_buffer(text)])
+
+
+_UUID_BYTES: Final = 16
+_UUID_CHARACTERS: Final = 36
+_UUID_DIGITS: Final = [at for at in range(_UUID_CHARACTERS) if at not in (8, 13, 18, 23)]
+_HEX: Final = np.frombuffer("".join(f"{byte:02x}" for byte in range(256)).encode(), np.uint8).reshape(256, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class DurationStep:
+    """`duration`: months, days and milliseconds, each of 32 bits without a sign."""
+
+    what: str
+    type: pa.DataType = DURATION
+
+    def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
+        parts = [pa.array(cursor.fixed(rows, "<u4", self.what).astype(np.int64)) for _ in range(3)]
+        return pa.StructArray.from_arrays(parts, fields=list(self.type))
