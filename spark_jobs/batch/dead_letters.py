@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
@@ -19,12 +19,14 @@ from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id, append_ro
 from eos.errors import BadRecordError, ConnectorError, PrepareError
 from spark_jobs.batch.columns import numbered, quoted
 from spark_jobs.batch.writing import Share
-from spark_jobs.query.expectations import Rows
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed
 from spark_jobs.query.tasks import numbers, numbers_in, shares
 from spark_jobs.session.failures import TOKEN, carried
 from twophase.values import OffsetRange
+
+if TYPE_CHECKING:
+    from spark_jobs.query.expectations import Rows
 
 Ranges = Mapping[str, Sequence[OffsetRange]]
 """What a checkpoint reads of each source, by name."""

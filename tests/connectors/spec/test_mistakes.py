@@ -123,7 +123,13 @@ SINGLE = [
     ("topics: [orders]", "topics: [a, a]", 9, "sources[0].topics", "the topic 'a' stands twice"),
     ("topics: [orders]", "topics: ['^a.*']", 9, "sources[0].topics[0]", "no patterns"),
     ("topics: [orders]", "topics:\n    - a\n    - 3", 11, "sources[0].topics[1]", "wrong type: 3 (a number)"),
-    ("{type: string}", "{type: jsn}", 10, "sources[0].format.type", "did you mean 'json'? allowed: avro, json, raw, string"),
+    (
+        "{type: string}",
+        "{type: jsn}",
+        10,
+        "sources[0].format.type",
+        "did you mean 'json'? allowed: avro, json, raw, string",
+    ),
     (
         "{type: string}",
         '{type: json, schema: "id BIGINT, tags MAP<STRING, STRING>"}',
