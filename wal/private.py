@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,11 @@ def make_private(folder: Path) -> None:
         return
     make_private(folder.parent)
     folder.mkdir(mode=PRIVATE, exist_ok=True)
+
+
+def private_file(path: str, flags: int) -> int:
+    """Open a file as `open(…, opener=private_file)` does: only this user can access a new file. Raises OSError."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def make_durable(folder: Path) -> None:

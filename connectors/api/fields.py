@@ -205,7 +205,8 @@ def database_url(example: str, accepts: Callable[[str], bool] = bool) -> PlainVa
             raise wrong(f"{shown(value)} is not a URL", example)
         url = Url(value)
         if not _URL.fullmatch(value):
-            raise wrong(f"{shown(str(url))} is not a database URL", example)
+            is_safe = "@" not in value and "=" not in value  # a mistyped URL shows its password
+            raise wrong(f"{shown(value) if is_safe else 'the value'} is not a database URL", example)
         if has_unescaped(value):
             found = "the user name or the password of the URL contains a character that ends it, such as / or @"
             raise wrong(found, f"{example}; {ESCAPES}")

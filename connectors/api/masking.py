@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Final
-from urllib.parse import quote, quote_plus, unquote
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 from eos.bounded import CUT
 
@@ -30,7 +30,12 @@ _BLANK: Final = re.compile(r"\s")
 _BEHIND_NAME: Final = re.compile(r"(?i)((?:password|passwd|pwd|secret|token)=)[^&\s'\",;]+")
 _HEX: Final = re.compile(r"%[0-9A-F]{2}")
 _PASSWORD_OF_URL: Final = re.compile(r"^[A-Za-z][\w+.-]*://[^:/@]*:(.*)@[^@]*$", re.DOTALL)
-SECRET_NAME: Final = r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas).?key"
+_SCHEME: Final = re.compile(r"[A-Za-z][\w+.-]*+:")
+_IN_QUERY: Final = re.compile(r"(?i)[?&](?:password|passwd|pwd|sslpassword|ssl_key_password)=([^&]++)")
+SECRET_NAME: Final = (
+    r"(?i)password|secret|token|passphrase|credential|\.pem$|(access|account|sas|api|storage).?key"
+    r"|private.?key(?!.?(file|path|location|id|type|alias)\b)|(^|header\.|proxy.)authorization$|user\.info$|connection.?string"
+)
 """A setting whose name this finds holds a secret; an expression of Python's and of Java's."""
 _SECRET_NAME: Final = re.compile(SECRET_NAME)
 
@@ -115,9 +120,13 @@ def _forms(secret: str) -> set[str]:
 
 
 def passwords_in(text: str) -> frozenset[str]:
-    """The password of a URL, as it is written and as it is meant; empty for anything that is not such a URL."""
+    """Return the passwords of a URL, also in its query, as written and decoded; empty for a text that is not a URL."""
     match = _PASSWORD_OF_URL.match(text)
-    return frozenset({match[1], unquote(match[1])} - {""}) if match else frozenset()
+    found = {match[1], unquote(match[1])} if match else set()
+    if _SCHEME.match(text):
+        for value in _IN_QUERY.findall(text):
+            found |= {value, unquote(value), unquote_plus(value)}
+    return frozenset(found - {""})
 
 
 def is_secret_name(name: str) -> bool:
@@ -143,7 +152,7 @@ class Url:
         return self._text.partition("://")[0]
 
     def __str__(self) -> str:
-        return mask(self._text, frozenset())
+        return mask(self._text, passwords_in(self._text))
 
     def __repr__(self) -> str:
         return f"Url({str(self)!r})"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
@@ -19,9 +19,7 @@ from connectors.spec.notifications import secrets_of
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
-_MAX_VALUES: Final = 10_000
-_MAX_CHARACTERS: Final = 4 * _MAX_BYTES
-"""Both count what aliases stand for, each time: a few lines of them could fill the memory (a "YAML bomb")."""
+"""Of a spec with the files that it includes."""
 
 _SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"})
 """Mappings some of whose keys are passwords."""
@@ -65,11 +63,11 @@ def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mappin
     """
     substitution = _Substitution(folder, environ)
     builder = _Builder(substitution)
-    files: list[pathlib.Path] = []
+    included = _Included(folder, _MAX_BYTES - len(content))
     try:
         text = _text_of(content)
         own = yaml_reader.read_yaml(text, builder.mistakes.append)
-        node = compose(own, environ, builder.mistakes.append, partial(_included, folder, files))
+        node = compose(own, environ, builder.mistakes.append, included.read)
         root = builder.build(node, ())
         if not isinstance(root, Section):
             message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
@@ -80,18 +78,44 @@ def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mappin
         builder.secrets.update(secrets_in(own))
     secrets = frozenset((substitution.secrets | builder.secrets) - {""})
     unresolved = frozenset(builder.unresolved)
-    return Document(file, folder, root, secrets, builder.mistakes, unresolved, text, builder.written, included=files)
+    return Document(
+        file, folder, root, secrets, builder.mistakes, unresolved, text, builder.written, included=included.files
+    )
 
 
-def _included(folder: pathlib.Path, files: list[pathlib.Path], path: pathlib.Path) -> str:
-    """Return the text of an included file, and add its path to `files`. Raises Unreadable."""
-    files.append(folder / path)
-    try:
-        with (folder / path).open("rb") as file:
-            return _text_of(file.read(_MAX_BYTES + 1))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not a path"
-        raise yaml_reader.Unreadable(Mistake("include", 1, f"{path} cannot be read: {reason}")) from None
+class _Included:
+    """The files that a spec includes: each once, and all of them together with a bounded size."""
+
+    def __init__(self, folder: pathlib.Path, left_bytes: int) -> None:
+        self.files: list[pathlib.Path] = []
+        self._folder = folder
+        self._left_bytes = left_bytes
+        self._read: set[str] = set()
+
+    def read(self, path: pathlib.Path) -> str:
+        """Return the text of a file, and add its path to `files`. Raises Unreadable."""
+        file = self._folder / path
+        self.files.append(file)
+        place = os.path.realpath(file)
+        if place in self._read:
+            raise _not_included(f"{path} is included twice")
+        self._read.add(place)
+        try:
+            if file.exists() and not file.is_file():  # opening a pipe would wait for a writer
+                raise _not_included(f"{path} is not a file")
+            with file.open("rb") as opened:
+                content = opened.read(max(self._left_bytes, 0) + 1)
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not a path"
+            raise _not_included(f"{path} cannot be read: {reason}") from None
+        self._left_bytes -= len(content)
+        if self._left_bytes < 0:
+            raise _not_included(f"with {path}, the spec and its included files are larger than {_MAX_BYTES} bytes")
+        return _text_of(content)
+
+
+def _not_included(found: str) -> yaml_reader.Unreadable:
+    return yaml_reader.Unreadable(Mistake("include", 1, found))
 
 
 def _text_of(content: bytes) -> str:
@@ -181,9 +205,8 @@ class _Builder:
         return next((name for name in _WITHOUT_BRACES.findall(text) if self._substitution.is_set(name)), "")
 
     def _check_bounds(self, line: int) -> None:
-        if self._values > _MAX_VALUES or self._characters > _MAX_CHARACTERS:
-            found = f"more than {_MAX_VALUES} values or {_MAX_CHARACTERS} characters, with what aliases (*name) repeat"
-            raise yaml_reader.Unreadable(Mistake("", line, found))
+        if self._values > yaml_reader.MAX_VALUES or self._characters > yaml_reader.MAX_CHARACTERS:
+            raise yaml_reader.too_large(line)
 
 
 class _Substitution:

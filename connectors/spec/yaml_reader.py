@@ -20,6 +20,13 @@ from connectors.api.mistakes import Mistake, Path, line_in, path_text
 DEPTH: Final = 32
 """Levels of nesting; a spec needs six."""
 
+MAX_VALUES: Final = 10_000
+MAX_CHARACTERS: Final = 4 * 1024 * 1024
+"""Both count each use of an alias: a few lines of aliases could fill the memory (a "YAML bomb")."""
+
+_MAX_KEY: Final = 1024
+"""Characters of a key, which messages quote. YAML has the same bound for keys without `?`."""
+
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _FLOAT: Final = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
 _WORDS: Final[dict[str, bool | None]] = {
@@ -67,6 +74,29 @@ class Unreadable(Exception):
         self.mistake = mistake
 
 
+def too_large(line: int) -> Unreadable:
+    """Return the error for a spec with more values or characters than allowed."""
+    found = f"more than {MAX_VALUES} values or {MAX_CHARACTERS} characters, with what aliases (*name) repeat"
+    return Unreadable(Mistake("", line, found))
+
+
+def _check_bounds(node: Node) -> None:
+    """Raise Unreadable if a node has too many values or characters, with each use of an alias counted."""
+    waiting, values, characters = [node], 0, 0
+    while waiting:
+        each = waiting.pop()
+        values += 1
+        if isinstance(each, Mapping):
+            characters += sum(map(len, each.entries))
+            waiting += [value for _, value in each.entries.values()]
+        elif isinstance(each, Sequence):
+            waiting += each.items
+        else:
+            characters += len(each.text)
+        if values + len(waiting) > MAX_VALUES or characters > MAX_CHARACTERS:
+            raise too_large(each.line)
+
+
 def read_yaml(text: str, report: Callable[[Mistake], None], file: str = "") -> Node:
     """Return the one document in `text`.
 
@@ -75,7 +105,7 @@ def read_yaml(text: str, report: Callable[[Mistake], None], file: str = "") -> N
     """
     reader = _Reader(text, report, file)
     try:
-        return reader.document()
+        node = reader.document()
     except MarkedYAMLError as error:
         line = line_in(file, error.problem_mark.line + 1 if error.problem_mark else 1)
         raise Unreadable(Mistake("", line, _explain(error))) from None
@@ -85,6 +115,8 @@ def read_yaml(text: str, report: Callable[[Mistake], None], file: str = "") -> N
         code = getattr(error, "character", 0)
         found = f"the character U+{code:04X} is not allowed in YAML" if isinstance(code, int) else "not YAML"
         raise Unreadable(Mistake("", line, found)) from None
+    _check_bounds(node)
+    return node
 
 
 def _explain(error: MarkedYAMLError) -> str:
@@ -170,6 +202,8 @@ class _Reader:
         node = self._node(event, (*path, "?"))
         if not isinstance(node, Scalar):
             raise Unreadable(Mistake(path_text(path), line, "a key must be text"))
+        if len(node.text) > _MAX_KEY:
+            raise Unreadable(Mistake(path_text(path), line, f"a key is longer than {_MAX_KEY} characters"))
         if not isinstance(node.value, str):
             self._report(Mistake(path_text(path), line, f"the key {node.text or 'null'} must be text"))
         return node.text

@@ -17,6 +17,7 @@ import pyarrow as pa
 from connectors.api.contracts import Finding
 from connectors.control_characters import escapes
 from eos.errors import SinkUnavailableError, TargetError
+from wal.private import make_private
 
 _ESCAPES: Final = escapes()
 """A record may hold characters that would control the terminal."""
@@ -78,7 +79,7 @@ class TerminalStore:
     def _locked(self) -> Iterator[None]:
         """Hold the lock that makes comparison, rows and token one step for other processes."""
         with self._disk():
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_private(self.folder)
             lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -35,6 +35,7 @@ from spark_jobs.savepoints.plan import Plan
 from spark_jobs.session import left_sockets
 from spark_jobs.session.failures import translate
 from twophase.driver import Driver
+from wal.private import make_private
 
 _log = logging.getLogger("eos.runner")
 
@@ -187,10 +188,11 @@ class QueryRun:
             .option("checkpointLocation", f"file://{folder}")  # not as_uri(): Hadoop would take %20 literally
         )
         try:
+            make_private(folder.parent)  # Spark would let other users read it
             if until_caught_up:
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
-        except _SPARK_ERRORS as error:
+        except (*_SPARK_ERRORS, OSError) as error:
             raise translate(error, "the start of the query") from error
 
     def _on_batch(self, frame: DataFrame, checkpoint_id: int) -> None:

@@ -19,8 +19,8 @@ _VARIABLES: Final = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "SPARK_SUBMIT_OPTS
 _RANGES: Final = "".join(rf"\\u{first:04x}-\\u{last:04x}" for first, last in RANGES)
 _CONTROL: Final = rf"[{_RANGES}&&[^\\t\\n]]"
 _TEXT: Final = rf"%replace{{%replace{{%m%n%ex}}{{{_CONTROL}}}{{?}}}}{{\\n(?!\\z)}}{{\n    }}"
-"""Errors quote what records hold. Further lines are set in, so that none looks like one of the log, and in the place of
-each control character, or of one that turns a line around, is a question mark."""
+"""Errors quote what records hold. Further lines are indented, so none looks like a line of the log. A question mark
+replaces each control character, also a character that reverses a line."""
 _LOG4J: Final = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.file.ref = file
@@ -28,6 +28,7 @@ appender.file.type = RollingFile
 appender.file.name = file
 appender.file.fileName = {path}
 appender.file.filePattern = {path}.%i
+appender.file.filePermissions = rw-------
 appender.file.layout.type = PatternLayout
 appender.file.layout.charset = UTF-8
 appender.file.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: {text}

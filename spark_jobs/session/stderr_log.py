@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.observe.report import CheckpointReport, Listener
-from wal.private import make_private
+from wal.private import make_private, private_file
 
 _MAX_BYTES: Final = 10 * 1024 * 1024
 
@@ -37,7 +37,7 @@ class StderrLog(Listener):
         """Processes that are started in the block have the file as stderr, and so have those that they start."""
         make_private(self.path.parent)
         terminal = os.dup(2)
-        with self.path.open("ab") as file:
+        with open(self.path, "ab", opener=private_file) as file:
             os.dup2(file.fileno(), 2)
         try:
             yield
@@ -63,7 +63,8 @@ class StderrLog(Listener):
             _log.warning("%s cannot be emptied: %s", self.path, error.strerror)
 
     def _empty(self) -> None:
-        with self.path.open("r+b") as file, self.path.with_name(f"{self.path.name}.1").open("wb") as before:
+        older = self.path.with_name(f"{self.path.name}.1")
+        with self.path.open("r+b") as file, open(older, "wb", opener=private_file) as before:
             file.seek(-_MAX_BYTES, os.SEEK_END)
             shutil.copyfileobj(file, before)
             file.truncate(0)

@@ -12,10 +12,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from connectors.terminal.store import TerminalStore
+from spark_jobs.observe.history.database import connect_to_write
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks
 from spark_jobs.session.java import logging_options
 from spark_jobs.session.locked_dirs import locked
 from spark_jobs.session.settings import local_settings
+from spark_jobs.session.stderr_log import StderrLog
 from twophase.local_head import LocalHead
 from wal.local import OsFiles
 from wal.private import make_private
@@ -49,11 +52,25 @@ def spark(folder: Path) -> None:
     logging_options(folder, debug=False)
 
 
-@pytest.mark.parametrize("make", [savepoint, head, log, sinks, spark, make_private])
+def terminal(folder: Path) -> None:
+    assert TerminalStore(folder, 1, "stdout").apply("slot", "", "token", iter([]))
+
+
+@pytest.mark.parametrize("make", [savepoint, head, log, sinks, spark, terminal, make_private])
 def test_what_is_made_is_for_this_user_alone(tmp_path: Path, make: Callable[[Path], None]) -> None:
     make(tmp_path / "checkpoints" / "orders")
     for path in (tmp_path / "checkpoints", tmp_path / "checkpoints" / "orders"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_files_below_a_folder_of_others_are_for_this_user_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    connect_to_write(tmp_path / "history.sqlite", 0.0).close()
+    connect_to_write(tmp_path / "history.sqlite", 0.0).close()
+    with StderrLog(tmp_path).inherited():
+        pass
+    for name in ("history.sqlite", "spark.stderr.log"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, name
 
 
 @pytest.fixture

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from eos.errors import HistoryError
 from spark_jobs.observe.history.model import PHASES
+from wal.private import private_file
 
 NAME: Final = "history.sqlite"
 """Below `checkpoint.location`."""
@@ -83,6 +84,8 @@ def _remedy(error: BaseException) -> str:
 def connect_to_write(path: Path, now: float) -> sqlite3.Connection:
     """For one thread; the file is made where there is none. Raises HistoryError, also for a file of somebody else."""
     with naming(path):
+        with suppress(FileExistsError):  # closing the file of an open database would release its locks
+            open(path, "xb", opener=private_file).close()
         connection = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
         try:
             if not _is_ours(connection, path):

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final
 from connectors.spec import Spec
 from connectors.spec.sql_origins import Types
 from eos.bounded import shorten
+from spark_jobs.observe.lineage.settings import CONFIG, PREFIX, new_client, secrets_of
+from spark_jobs.observe.log_lines import mask_log
 from spark_jobs.observe.report import CheckpointReport, Listener
 
 if TYPE_CHECKING:
@@ -31,12 +33,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger("eos.lineage")
 
 NAMESPACE: Final = "OPENLINEAGE_NAMESPACE"
-_ON: Final = ("OPENLINEAGE_URL", "OPENLINEAGE_CONFIG", "OPENLINEAGE__")
+_ON: Final = ("OPENLINEAGE_URL", CONFIG, PREFIX)
 """Variables that configure the client; the last one is a prefix."""
 _EVERY_S: Final = 60.0  # between two events about rows
 _MOST: Final = 100  # moments that wait
 _CLOSE_S: Final = 10.0
 _MOST_CHARACTERS: Final = 5_000  # of an error
+_REMEDY: Final = "Check the variables OPENLINEAGE_…, the file OPENLINEAGE_CONFIG, and the server"
 
 
 class Emitter:
@@ -68,7 +71,7 @@ class Emitter:
             try:
                 self._emit(moment)
             except Exception as error:  # noqa: BLE001  # of any transport: no event may end the thread
-                _log.warning("an event of lineage (%s) is not sent: %s", moment.state, error)
+                _log.warning("an event of lineage (%s) is not sent: %s. %s", moment.state, _named(error), _REMEDY)
 
 
 @dataclass(slots=True)
@@ -151,14 +154,21 @@ def lineage_of(spec: Spec) -> Iterator[tuple[Listener, ...]]:
 
 def _client() -> OpenLineageClient | None:
     try:
-        from openlineage.client import OpenLineageClient
+        import openlineage.client  # noqa: F401  # is it installed?
     except ImportError:
         missing = "a variable of OpenLineage is set, and its client is not installed (eos-spark[openlineage])"
         _log.warning("no lineage is sent: %s", missing)
         return None
     logging.getLogger("openlineage").parent = _log  # its lines are written with ours
     try:
-        return OpenLineageClient()
+        mask_log(secrets_of(os.environ))
+        return new_client(os.environ.get(CONFIG) or None)
     except Exception as error:  # noqa: BLE001  # any error of its settings
-        _log.warning("no lineage is sent: the settings of OpenLineage are wrong: %s", error)
+        _log.warning("no lineage is sent: the settings of OpenLineage are wrong: %s. %s", _named(error), _REMEDY)
         return None
+
+
+def _named(error: Exception) -> str:
+    """Return the type of an error, and the status of an answer. Its text may contain the API key."""
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return f"{type(error).__name__} ({status})" if status is not None else type(error).__name__

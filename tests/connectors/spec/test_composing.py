@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import time
 from pathlib import Path
 from typing import Final
 
@@ -92,6 +94,92 @@ def test_no_secret_of_any_part_is_shown(profile: str, tmp_path: Path) -> None:
         assert secret not in spec.text
         assert secret not in spec.mask(f"x {secret} x")
     assert "base-secret" not in repr(spec)
+
+
+_HOOKS: Final = """\
+notifications:
+  - {name: chat, url: "https://hooks.example.com/base-hook", headers: {X-Key: base-header}}
+profiles:
+  dev: {}
+  prod:
+    notifications:
+      - {name: chat, url: "https://hooks.example.com/prod-hook", headers: {X-Key: prod-header}}
+"""
+
+
+@pytest.mark.parametrize("profile", ["", "dev", "prod"])
+def test_no_webhook_or_header_of_any_profile_is_shown(profile: str, tmp_path: Path) -> None:
+    spec = load(tmp_path, profile, SPEC.partition("profiles:")[0] + _HOOKS)
+    for secret in ("base-hook", "base-header", "prod-hook", "prod-header"):
+        assert secret not in spec.text
+    assert spec.mask("/base-hook base-header /prod-hook prod-header") == "*** *** *** ***"
+
+
+def _bomb(first: str, kind: str) -> str:
+    """Return keys whose last one has ten thousand million values."""
+    lines = []
+    for level in range(10):
+        below = f"*{first}{level - 1}" if level else "a"
+        uses = (
+            f"[{', '.join([below] * 10)}]"
+            if kind == "list"
+            else f"{{{', '.join(f'k{n}: {below}' for n in range(10))}}}"
+        )
+        lines.append(f"{first}{level}: &{first}{level} {uses}")
+    return "".join(f"      {line}\n" for line in lines)
+
+
+@pytest.mark.parametrize("profile", ["", "prod"])
+@pytest.mark.parametrize("kind", ["list", "mapping"])
+def test_aliases_of_each_profile_count(profile: str, kind: str, tmp_path: Path) -> None:
+    spec = f"{SPEC}    spark:\n{_bomb('x', kind)}"
+    start_s = time.process_time()
+    (found,) = mistakes(tmp_path, profile, spec)
+    assert "more than 10000 values" in found.found
+    assert time.process_time() - start_s < 5
+
+
+def test_merged_aliases_count(tmp_path: Path) -> None:
+    """A profile and its base with the same keys are merged before a value of them is read."""
+    base = f"spark:\n{_bomb('x', 'mapping')}"
+    start_s = time.process_time()
+    found = mistakes(tmp_path, "prod", f"{SPEC}    spark:\n{_bomb('x', 'mapping')}", COMMON + base)
+    assert "more than 10000 values" in found[0].found
+    assert time.process_time() - start_s < 5
+
+
+def test_a_long_text_that_aliases_repeat_counts(tmp_path: Path) -> None:
+    spec = f"{SPEC}    spark: {{conf: [&a {'a' * 500_000}{', *a' * 9_000}]}}\n"
+    start_s = time.process_time()
+    (found,) = mistakes(tmp_path, "", spec)
+    assert "4194304 characters" in found.found
+    assert time.process_time() - start_s < 5
+
+
+def test_a_pipe_is_not_included(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (found,) = {
+        each.found for each in mistakes(tmp_path, "", SPEC.replace("common.yaml", "pipe")) if each.path == "include"
+    }
+    assert found == "pipe is not a file"
+
+
+def test_a_file_is_included_once(tmp_path: Path) -> None:
+    (found,) = mistakes(tmp_path, "", SPEC.replace("common.yaml", "[common.yaml, ./common.yaml]"))
+    assert found.found == "common.yaml is included twice"
+
+
+def test_the_files_of_a_spec_have_one_bound(tmp_path: Path) -> None:
+    for name in ("a.yaml", "b.yaml"):
+        (tmp_path / name).write_text(f"# {'x' * 600_000}\ncheckpoint: {{retained: 3}}\n")
+    found = mistakes(tmp_path, "", SPEC.replace("common.yaml", "[common.yaml, a.yaml, b.yaml]"))
+    assert found[0].found == "with a.yaml, the spec and its included files are larger than 1048576 bytes"
+
+
+def test_a_key_of_any_length_makes_a_short_message(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "", SPEC, f"{COMMON}? {'k' * 100_000}\n: 1\n")
+    assert "a key is longer than 1024 characters" in {each.found for each in found}
+    assert all(len(each.describe("spec.yaml")) < 2_000 for each in found)
 
 
 def test_a_mistake_names_the_file_and_line_that_it_is_in(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from connectors.api.masking import MASK
+from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Url, guarantees, load_spec, mask
 from eos.errors import SpecError
 from spark_jobs.cli.output import Output
@@ -142,6 +142,55 @@ def test_an_unset_variable_does_not_show_its_neighbours(tmp_path: Path) -> None:
 )
 def test_a_url_shows_everything_but_its_password(url: str, shown: str) -> None:
     assert (str(Url(url)), repr(Url(url)), Url(url).reveal()) == (shown, f"Url({shown!r})", url)
+
+
+@pytest.mark.parametrize("option", ["password", "passwd", "sslpassword", "ssl_key_password"])
+@pytest.mark.parametrize(("written", "meant"), [("abc,defghi'jkl", "abc,defghi'jkl"), ("abc;d%2Fe+f", "abc;d/e f")])
+def test_a_password_in_the_query_of_a_url_is_masked_whole(
+    option: str, written: str, meant: str, tmp_path: Path
+) -> None:
+    url = f"mysql+pymysql://u@h/d?{option}={written}&charset=utf8mb4"
+    text = TEXT.replace("mysql+pymysql://u:${env:PASSWORD}@h/d", url.replace("%", "%%"))
+    spec = load_spec(write(tmp_path, text), {"PASSWORD": "p"})
+    shown = f"mysql+pymysql://u@h/d?{option}=***&charset=utf8mb4"
+    assert url not in spec.text
+    assert shown in spec.text
+    assert str(Url(url)) == shown
+    assert spec.mask(f"denied: {written}, {meant}") == "denied: ***, ***"
+
+
+@pytest.mark.parametrize("url", ["mysql+pymysql:/eos:S3cretPw99@127.0.0.1:1/x", "mysql:/h/d?password=S3cretPw99,x"])
+def test_a_mistyped_url_is_not_quoted(url: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="the value is not a database URL; allowed: mysql") as caught:
+        load_spec(write(tmp_path, TEXT.replace("mysql+pymysql://u:${env:PASSWORD}@h/d", url)), {"PASSWORD": "p"})
+    assert "S3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_secret"),
+    [
+        ("spark.hadoop.fs.gs.auth.service.account.private.key", True),
+        ("spark.hadoop.fs.gs.auth.service.account.private.key.id", False),
+        ("privateKey", True),
+        ("ssl.private.key.location", False),
+        ("private_key_file", False),
+        ("spark.sql.catalog.lake.header.Authorization", True),
+        ("Proxy-Authorization", True),
+        ("spark.hadoop.hadoop.security.authorization", False),
+        ("schema.registry.basic.auth.user.info", True),
+        ("basic.auth.username", False),
+        ("eventhubs.connectionString", True),
+        ("azure.storage.key", True),
+        ("apiKey", True),
+        ("X-Api-Key", True),
+        ("ssl.key.location", False),
+        ("ssl.key.pem", True),
+        ("key.deserializer", False),
+        ("spark.sql.catalog.lake.uri", False),
+    ],
+)
+def test_names_of_settings_that_hold_a_secret(name: str, is_secret: bool) -> None:
+    assert is_secret_name(name) is is_secret
 
 
 def test_short_secrets_are_masked_where_they_stand_and_not_in_every_word() -> None:

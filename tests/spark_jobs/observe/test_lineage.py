@@ -20,6 +20,9 @@ from connectors.spec import Spec, load_spec
 from connectors.spec.sql_origins import origins
 from spark_jobs.observe.lineage import listener
 from spark_jobs.observe.lineage.listener import NAMESPACE, Lineage, lineage_of
+from spark_jobs.observe.lineage.settings import secrets_of
+from spark_jobs.observe.log_lines import MASKING
+from spark_jobs.observe.recent_lines import RecentLines, collected
 from tests.spark_jobs.page.test_metrics import report
 
 _SPEC = """
@@ -63,7 +66,7 @@ class Server:
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                assert self.path == "/api/v1/lineage"
+                assert self.path.partition("?")[0] == "/api/v1/lineage"
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 server.events.append(json.loads(body))
                 server.authorizations.add(self.headers["Authorization"])
@@ -80,6 +83,15 @@ class Server:
     @property
     def states(self) -> list[str]:
         return [each["eventType"] for each in self.events]
+
+
+@pytest.fixture(autouse=True)
+def _variables(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name in [each for each in os.environ if each.startswith("OPENLINEAGE")]:
+        monkeypatch.delenv(name)
+    yield
+    for name in [each for each in os.environ if each.startswith("OPENLINEAGE")]:
+        del os.environ[name]  # the client sets some itself
 
 
 @pytest.fixture
@@ -209,8 +221,6 @@ def test_more_events_than_can_be_sent_are_dropped_and_named(spec: Spec, caplog: 
 def test_without_settings_or_client_nothing_is_sent(
     spec: Spec, missing: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name in [each for each in os.environ if each.startswith("OPENLINEAGE")]:  # the client sets some itself
-        monkeypatch.delenv(name)
     if missing == "package":
         monkeypatch.setenv("OPENLINEAGE_URL", "http://127.0.0.1:1")
         monkeypatch.setitem(__import__("sys").modules, "openlineage.client", None)
@@ -220,6 +230,81 @@ def test_without_settings_or_client_nothing_is_sent(
     with caplog.at_level(logging.WARNING, "eos"), lineage_of(spec) as listeners:
         assert listeners == ()
     assert ("no lineage is sent" in caplog.text) == (missing != "variable")
+
+
+def test_a_file_in_the_current_folder_is_not_read(
+    spec: Spec, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library prefers it to the variables, and sends the API key to the server that it names."""
+    for folder in (tmp_path / "here", tmp_path / ".openlineage"):
+        (folder / ".git").mkdir(parents=True)
+        (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+        (folder / ".git" / "config").write_text('[remote "origin"]\n    url = https://u:gitt0ken@example.com/x\n')
+        (folder / "openlineage.yml").write_text('transport: {type: http, url: "http://127.0.0.1:1"}\n')
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "here")
+    with lineage_of(spec):
+        pass
+    assert server.states == ["START", "COMPLETE"]
+    assert "gitt0ken" not in json.dumps(server.events)
+
+
+def test_a_named_file_is_read(spec: Spec, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "lineage.yml"
+    file.write_text(f"transport: {{type: http, url: '{server.url}', auth: {{type: api_key, apiKey: filedk3y}}}}\n")
+    monkeypatch.delenv("OPENLINEAGE_URL")
+    monkeypatch.delenv("OPENLINEAGE_API_KEY")
+    monkeypatch.setenv("OPENLINEAGE_CONFIG", str(file))
+    with lineage_of(spec):
+        pass
+    assert server.authorizations == {"Bearer filedk3y"}
+    assert "filedk3y" in secrets_of(os.environ)
+
+
+_KEY = "0l1n34g3-k3y"
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OPENLINEAGE__TRANSPORT": f'{{"type": "http", "auth": {{"apiKey": "{_KEY}"'},
+        {
+            "OPENLINEAGE__TRANSPORT__TYPE": "http",
+            "OPENLINEAGE__TRANSPORT__URL": "http://127.0.0.1:1",
+            "OPENLINEAGE__TRANSPORT__AUTH": f'{{"type": "api_key", "apiKey": "{_KEY}\\n"}}',
+        },
+        {"OPENLINEAGE__TRANSPORT__AUTH__APIKEY": f"[{_KEY}"},
+        {"OPENLINEAGE__TRANSPORT": f'{{"type": "http", "url": "no-scheme?key={_KEY}"}}'},
+        {"OPENLINEAGE_API_KEY": f"{_KEY}\n"},
+        {"OPENLINEAGE_ENDPOINT": f"api/v1/lineage?api_key={_KEY}"},
+        {"OPENLINEAGE_URL": f"http://127.0.0.1:1/?api_key={_KEY}"},
+        {"OPENLINEAGE_URL": f"http://u:{_KEY}@127.0.0.1:1"},
+        {"OPENLINEAGE_CONFIG": f"transport: {{auth: {{apiKey: '{_KEY}"},
+        {"OPENLINEAGE_CONFIG": f"transport: {{type: http, url: 'http://127.0.0.1:1', custom_headers: {{X: {_KEY}}}}}"},
+    ],
+)
+def test_no_key_is_in_the_log(
+    spec: Spec, server: Server, variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.status = 401
+    monkeypatch.delenv("OPENLINEAGE_API_KEY")
+    monkeypatch.setenv("OPENLINEAGE_CLIENT_LOGGING", "DEBUG")
+    address = server.url.removeprefix("http://")
+    variables = {name: value.replace("127.0.0.1:1", address) for name, value in variables.items()}
+    if content := variables.get("OPENLINEAGE_CONFIG"):
+        (tmp_path / "lineage.yml").write_text(content)
+        variables = {"OPENLINEAGE_CONFIG": str(tmp_path / "lineage.yml")}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    lines = RecentLines()
+    monkeypatch.setattr(MASKING, "secrets", frozenset())
+    monkeypatch.setattr(logging.getLogger("eos"), "handlers", [])
+    with collected({"shop": [lines]}), lineage_of(spec):
+        pass
+    logging.getLogger("openlineage").setLevel(logging.NOTSET)
+    shown = "\n".join(lines.newest(500))
+    assert "no lineage is sent" in shown or "is not sent" in shown
+    assert _KEY not in shown
 
 
 def _refuse(_client: object) -> None:

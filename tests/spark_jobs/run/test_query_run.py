@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -70,6 +71,28 @@ class _OnDemand:
 class _Started(QueryRun):
     def _start(self, *, until_caught_up: bool) -> Any:
         return _Query()
+
+
+def test_other_users_cannot_read_sparks_files(tmp_path: Path) -> None:
+    """Spark creates its folders with the mode of the umask."""
+    (location := tmp_path / "orders").mkdir(mode=0o755)
+    seen: list[int] = []
+
+    class Writer:
+        def start(self) -> None:
+            seen.append(stat.S_IMODE((location / "spark").stat().st_mode))
+
+        def __getattr__(self, _name: str) -> Any:
+            return lambda *_, **__: self
+
+    none: Any = None
+    pipeline: Any = SimpleNamespace(stateful=True, output_mode="append", rows=SimpleNamespace(writeStream=Writer()))
+    driver: Any = SimpleNamespace(owned=SimpleNamespace(incarnation="i"))
+    spec: Any = SimpleNamespace(pipeline="orders")
+    log = LocalSparkLog(location)
+    run = QueryRun(spec, none, Listener(), driver, log, [], pipeline, none, none, none, none, cast(Any, _Lag()))
+    run._start(until_caught_up=False)
+    assert seen == [0o700]
 
 
 def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import stat
 from pathlib import Path
 
 import pyspark
@@ -51,6 +52,7 @@ def test_no_line_of_a_value_in_sparks_log_looks_like_one_of_the_log(tmp_path: Pa
     finally:
         gateway.shutdown()
         process.communicate(timeout=60)
+    assert stat.S_IMODE((tmp_path / "spark.log").stat().st_mode) == 0o600
     *lines, before, after = (tmp_path / "spark.log").read_text("utf-8").splitlines()
     control = escapes(keep="\t\n")
     shown = "".join("?" if ord(each) in control else each for each in everything)
