@@ -42,6 +42,7 @@ class Cursor:
         # Invariant: _at <= _end < _parked, or both are _parked.
         self._at: Ints = np.minimum(offsets[:-1] + start, offsets[1:])
         self._end: Ints = offsets[1:].copy()
+        self._last_bytes: Ints | None = None  # places of the last bytes of numbers, if all bytes were numbers
         self.faults: dict[int, str] = {}
         """Reason by record: the first fault of each."""
 
@@ -72,10 +73,55 @@ class Cursor:
 
     def longs(self, rows: Rows, what: str) -> Ints:
         """Read a variable-length zig-zag number of each row; 0 for a row that is parked."""
+        values, size, overlong = self._numbers(self._at[rows])
+        self.park(rows, overlong, f"{what}: a number has more than 64 bits")
+        if self._advance(rows, size, what):
+            values[self._at[rows] == self._parked] = 0
+        return values
+
+    def longs_run(self, rows: Ints, counts: Ints, what: str) -> Ints:
+        """Read `counts` numbers of each row, one row after another; 0 for a row that is parked."""
+        if self._last_bytes is None:
+            self._last_bytes = np.flatnonzero(self.data < 0x80)
+        first = np.searchsorted(self._last_bytes, self._at[rows])
+        last = self._last_bytes[np.minimum(first + counts, len(self._last_bytes)) - 1]
+        short = last >= self._end[rows]
+        self.park(rows, short, f"{what}: the record ends too early")
+        number = _ascending(counts)
+        following = self._last_bytes[np.minimum(np.repeat(first, counts) + number, len(self._last_bytes)) - 1] + 1
+        starts = np.where(number == 0, np.repeat(self._at[rows], counts), following)
+        starts[np.repeat(short, counts)] = self._parked
+        values, _, overlong = self._numbers(starts)
+        self._at[rows] = np.where(short, self._parked, last + 1)
+        self.park(np.repeat(rows, counts), overlong, f"{what}: a number has more than 64 bits")
+        return values
+
+    def fixed(self, rows: Rows, dtype: str, what: str) -> NDArray[Any]:
+        """Read a value of a fixed width, such as `<f8`, of each row. A row that is parked has any value."""
         at = self._at[rows]
+        values = self._everywhere(dtype)[at]
+        self._advance(rows, np.full(len(at), np.dtype(dtype).itemsize, np.int64), what)
+        return values
+
+    def fixed_run(self, rows: Ints, counts: Ints, dtype: str, what: str) -> NDArray[Any]:
+        """Read `counts` such values of each row, one row after another. The caller has compared their size."""
+        width = np.dtype(dtype).itemsize
+        values = self._everywhere(dtype)[np.repeat(self._at[rows], counts) + _ascending(counts) * width]
+        self._advance(rows, counts * width, what)
+        return values
+
+    def _everywhere(self, dtype: str) -> NDArray[Any]:
+        """Return the value that begins at each byte."""
+        width = np.dtype(dtype).itemsize
+        values: NDArray[Any] = np.ndarray((len(self.data) - width + 1,), dtype, self.data, strides=(1,))
+        return values
+
+    def _numbers(self, at: Ints) -> tuple[Ints, Ints, Flags]:
+        """Return the number at each place, its size, and whether it is longer than 64 bits."""
         byte = self.data[at]
         value = (byte & 0x7F).astype(np.uint64)
         size = np.ones(len(at), np.int64)
+        overlong = np.zeros(len(at), np.bool_)
         going = np.flatnonzero(byte >= 0x80)
         for width in range(1, _LONGEST):
             if not len(going):
@@ -83,28 +129,15 @@ class Cursor:
             byte = self.data[at[going] + width]
             value[going] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * width)
             size[going] += 1
-            if width == _LONGEST - 1 and (byte > 1).any():
-                overlong = np.zeros(len(at), np.bool_)
+            if width == _LONGEST - 1:
                 overlong[going[byte > 1]] = True
-                self.park(rows, overlong, f"{what}: a number has more than 64 bits")
             going = going[byte >= 0x80]
-        if self._advance(rows, size, what):
-            value[self._at[rows] == self._parked] = 0
-        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64)
-
-    def fixed(self, rows: Rows, dtype: str, what: str) -> NDArray[Any]:
-        """Read a value of a fixed width, such as `<f8`, of each row. A row that is parked has any value."""
-        width = np.dtype(dtype).itemsize
-        at = self._at[rows]
-        everywhere: NDArray[Any] = np.ndarray((len(self.data) - width + 1,), dtype, self.data, strides=(1,))
-        values = everywhere[at]
-        self._advance(rows, np.full(len(at), width, np.int64), what)
-        return values
+        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64), size, overlong
 
     def words_before(self, end: Ints) -> NDArray[np.uint64]:
         """Return the 8 bytes before each place as a big-endian number. A place is behind a value of some record."""
-        everywhere: NDArray[np.uint64] = np.ndarray((len(self.data) - 7,), ">u8", self.data, strides=(1,))
-        return everywhere[end - 8].astype(np.uint64)
+        words: NDArray[np.uint64] = self._everywhere(">u8")[end - 8].astype(np.uint64)
+        return words
 
     def spans(self, rows: Rows, lengths: Ints, what: str) -> Spans:
         """Step over `lengths` bytes of each row. The span of a row that is parked is empty."""
@@ -141,6 +174,13 @@ class Cursor:
             self.faults[row] = f"{what}: the record ends too early"
         self._at[found] = self._end[found] = self._parked
         return True
+
+
+def _ascending(counts: Ints) -> Ints:
+    """Return 0, 1, 2 … for each count, up to the count."""
+    ends = np.cumsum(counts)
+    numbers: Ints = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+    return numbers
 
 
 def select(rows: Rows, chosen: Flags) -> Ints:

@@ -23,10 +23,10 @@ class Unreadable:
     reason: str
 
 
-def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the rows that have a further item, with their places among `rows`, once per item of the longest.
+def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield the rows that have a further block of items: their places among `rows`, the rows, and the numbers of items.
 
-    The caller reads that item before the next step. Parks a row whose number of items cannot be.
+    The caller reads these items before the next step. Parks a row whose number of items cannot be.
     """
     places = np.arange(cursor.count(rows))
     active = places if isinstance(rows, slice) else rows
@@ -42,6 +42,16 @@ def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[t
             cursor.park(active, wrong, f"{what}: more items than the record has bytes for")
             counts = np.where(wrong, 0, counts)
         active, places, counts = active[counts > 0], places[counts > 0], counts[counts > 0]
+        if len(active):
+            yield places, active, counts
+
+
+def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints]]:
+    """Yield the rows that have a further item, with their places among `rows`, once per item of the longest.
+
+    The caller reads that item before the next step.
+    """
+    for places, active, counts in blocks(cursor, rows, what, least_bytes):
         order = np.argsort(-counts, kind="stable")
         descending, taken, end = counts[order], 0, len(order)
         while end:

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.formats.avro.cursor import Cursor, Ints, Rows
-from connectors.formats.avro.groups import Unreadable, by_branch, items
+from connectors.formats.avro.groups import Unreadable, blocks, by_branch, items
 from connectors.formats.avro.skipping import Skip
-from connectors.formats.avro.steps import Step, spans_of, text_of
+from connectors.formats.avro.steps import RunStep, Step, spans_of, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +111,16 @@ class ArrayStep:
 
     def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
         places, parts = [], []
-        for place, active in items(cursor, rows, self.what, self.least_bytes):
-            places.append(place)
-            parts.append(self.item.read(cursor, active))
+        if isinstance(self.item, RunStep):
+            for place, active, counts in blocks(cursor, rows, self.what, self.least_bytes):
+                places.append(np.repeat(place, counts))
+                parts.append(self.item.read_run(cursor, active, counts))
+        else:
+            for place, active in items(cursor, rows, self.what, self.least_bytes):
+                places.append(place)
+                parts.append(self.item.read(cursor, active))
         order, offsets = _by_row(places, cursor.count(rows))
-        values = _concatenated(parts, self.item.type).take(order)
+        values = _taken(_concatenated(parts, self.item.type), order)
         return pa.ListArray.from_arrays(offsets, values, type=self.type)
 
 
@@ -140,7 +145,7 @@ class MapStep:
             place = np.concatenate(places)[kept]
             places, key, value = [place], key.take(pa.array(kept)), value.take(pa.array(kept))
         order, offsets = _by_row(places, cursor.count(rows))
-        return pa.MapArray.from_arrays(offsets, key.take(order), value.take(order), type=self.type)
+        return pa.MapArray.from_arrays(offsets, _taken(key, order), _taken(value, order), type=self.type)
 
 
 def _joined(count: int, parts: Sequence[tuple[Ints, pa.Array]], kind: pa.DataType) -> pa.Array:
@@ -158,12 +163,20 @@ def _concatenated(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
 
 
-def _by_row(places: Sequence[Ints], count: int) -> tuple[pa.Array, pa.Array]:
-    """Return the order that brings items together by their rows, and where each of `count` rows begins in it."""
+def _by_row(places: Sequence[Ints], count: int) -> tuple[Ints | None, pa.Array]:
+    """Return the order that groups items by their rows, and where each of `count` rows begins in it.
+
+    The order is None if the items have it already.
+    """
     joined = np.concatenate([np.empty(0, np.int64), *places])
     offsets = np.zeros(count + 1, np.int32)
     np.cumsum(np.bincount(joined, minlength=count), out=offsets[1:])
-    return pa.array(np.argsort(joined, kind="stable")), pa.array(offsets)
+    is_ordered = bool((joined[1:] >= joined[:-1]).all())
+    return None if is_ordered else np.argsort(joined, kind="stable"), pa.array(offsets)
+
+
+def _taken(values: pa.Array, order: Ints | None) -> pa.Array:
+    return values if order is None else values.take(pa.array(order))
 
 
 def _last_of_equal(places: Sequence[Ints], keys: pa.Array) -> Ints | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,14 @@ class Step(Protocol):
         """
 
 
+@runtime_checkable
+class RunStep(Step, Protocol):
+    """A step that can read several values of a row at once: the items of an array."""
+
+    def read_run(self, cursor: Cursor, rows: Ints, counts: Ints) -> pa.Array:
+        """Read `counts` values of each row, of one row after those of another."""
+
+
 @dataclass(frozen=True, slots=True)
 class NullStep:
     """`null`: takes no bytes."""
@@ -53,7 +61,12 @@ class BooleanStep:
     type: pa.DataType = pa.bool_()  # noqa: RUF009 - immutable
 
     def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
-        values = cursor.fixed(rows, "u1", self.what)
+        return self._column(cursor, rows, cursor.fixed(rows, "u1", self.what))
+
+    def read_run(self, cursor: Cursor, rows: Ints, counts: Ints) -> pa.Array:
+        return self._column(cursor, np.repeat(rows, counts), cursor.fixed_run(rows, counts, "u1", self.what))
+
+    def _column(self, cursor: Cursor, rows: Rows, values: NDArray[np.uint8]) -> pa.Array:
         cursor.park(rows, values > 1, f"{self.what}: neither true nor false")
         return pa.array(values == 1)
 
@@ -70,7 +83,12 @@ class NumberStep:
     whole: int = 1  # what is not a multiple is refused
 
     def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
-        values = cursor.longs(rows, self.what)
+        return self._column(cursor, rows, cursor.longs(rows, self.what))
+
+    def read_run(self, cursor: Cursor, rows: Ints, counts: Ints) -> pa.Array:
+        return self._column(cursor, np.repeat(rows, counts), cursor.longs_run(rows, counts, self.what))
+
+    def _column(self, cursor: Cursor, rows: Rows, values: Ints) -> pa.Array:
         wrong = (values < self.low) | (values > self.high)
         if wrong.any():
             cursor.park(rows, wrong, f"{self.what}: a number out of the range of its type")
@@ -90,6 +108,9 @@ class FloatStep:
 
     def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
         return pa.array(cursor.fixed(rows, self.width, self.what)).cast(self.type)
+
+    def read_run(self, cursor: Cursor, rows: Ints, counts: Ints) -> pa.Array:
+        return pa.array(cursor.fixed_run(rows, counts, self.width, self.what)).cast(self.type)
 
 
 @dataclass(frozen=True, slots=True)

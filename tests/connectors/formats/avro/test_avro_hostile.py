@@ -45,6 +45,19 @@ def _bad(schema: Any, content: bytes) -> str:
         ({"type": "array", "items": "long"}, b"\xfe\xff\xff\xff\x0f", "f: more items than the record has bytes for"),
         ({"type": "array", "items": "null"}, b"\xfe\xff\xff\xff\x0f\0", "f: more items than the record has bytes for"),
         ({"type": "array", "items": "long"}, b"\x02\x02", "f: the record ends too early"),
+        ({"type": "array", "items": "long"}, b"\x04\x02\xff", "f[]: the record ends too early"),
+        (
+            {"type": "array", "items": "long"},
+            b"\x04\x02" + b"\xff" * 9 + b"\x02\0",
+            "f[]: a number has more than 64 bits",
+        ),
+        (
+            {"type": "array", "items": "int"},
+            b"\x02\xff\xff\xff\xff\xff\x01\0",
+            "f[]: a number out of the range of its type",
+        ),
+        ({"type": "array", "items": "double"}, b"\x04" + bytes(12), "f: more items than the record has bytes for"),
+        ({"type": "array", "items": "boolean"}, b"\x04\x01\x02\0", "f[]: neither true nor false"),
         ({"type": "map", "values": "long"}, b"\x02\x02\xff\x02\0", "f: not UTF-8"),
         ({"type": "int", "logicalType": "time-millis"}, b"\x01", "f: a number out of the range of its type"),
         (
@@ -150,6 +163,17 @@ def test_nanoseconds(truncate: bool, whole: int) -> None:
     micros = [round(each.timestamp() * 1e6) for each in decoded.rows.column("f").to_pylist()]
     assert micros == [-1] * whole
     assert [each.reason for each in decoded.bad] == ["f: has nanoseconds, and the column microseconds"] * (2 - whole)
+
+
+def test_the_items_of_a_bad_record_are_not_those_of_its_neighbours() -> None:
+    schema = record(("f", {"type": "array", "items": "long"}), _BEHIND)
+    written = [encode(schema, {"f": list(range(at * 100, at * 100 + at)), "behind": at}) for at in range(40)]
+    for at in range(1, 40, 3):
+        written[at] = b"\x08\x02\x80\x80"
+    decoded = decode(schema, written)
+    assert [each.index for each in decoded.bad] == list(range(1, 40, 3))
+    good = [at for at in range(40) if at % 3 != 1]
+    assert decoded.rows.to_pylist() == [{"f": list(range(at * 100, at * 100 + at)), "behind": at} for at in good]
 
 
 def test_of_two_equal_keys_of_a_map_the_later_counts() -> None:
