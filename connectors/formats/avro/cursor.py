@@ -106,7 +106,7 @@ class Cursor:
     def fixed_run(self, rows: Ints, counts: Ints, dtype: str, what: str) -> NDArray[Any]:
         """Read `counts` such values of each row, one row after another. The caller has compared their size."""
         width = np.dtype(dtype).itemsize
-        values = self._everywhere(dtype)[np.repeat(self._at[rows], counts) + _ascending(counts) * width]
+        values: NDArray[Any] = self._everywhere(dtype)[np.repeat(self._at[rows], counts) + _ascending(counts) * width]
         self._advance(rows, counts * width, what)
         return values
 
