@@ -12,10 +12,11 @@ from eos.errors import SpecError
 EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "aws": ("botocore", "aws_msk_iam_sasl_signer"),
     "avro": ("fastavro",),
+    "registry": ("authlib", "cachetools", "httpx2"),
 }
 """Modules by extra."""
 
-_FOR: Final = {"aws": "a login by AWS IAM", "avro": "the format avro"}
+_FOR: Final = {"aws": "a login by AWS IAM", "avro": "the format avro", "registry": "a schema registry"}
 
 
 def require(extra: str) -> None:

@@ -13,10 +13,10 @@ import pyarrow as pa
 from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.avro.arrow_types import ArrowTypes
 from connectors.formats.avro.cursor import ALL, Cursor, Ints
-from connectors.formats.avro.framing import Header
 from connectors.formats.avro.nested import RecordStep
-from connectors.formats.avro.nodes import Schema, parse_schema
+from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
+from connectors.formats.avro.writers import UnknownWriterError, Writers, parsed
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -33,8 +33,7 @@ class AvroFormat:
     """
 
     reader: str  # JSON text
-    writers: Sequence[str]  # JSON texts; exactly one without `header`
-    header: Header | None = None
+    writers: Writers
     truncate: bool = False  # nanoseconds
 
     @property
@@ -43,12 +42,19 @@ class AvroFormat:
         return _columns(self.reader)
 
     def check(self) -> None:
-        """Raise SpecError if a schema is not valid, or a writer's cannot be read with the reader's."""
-        for writer in self.writers:
-            _plan(writer, self.reader, self.truncate)
+        """Raise SpecError if a schema is not valid, or a given writer's cannot be read with the reader's."""
+        for writer in self.writers.given():
+            try:
+                _plan(writer, self.reader, self.truncate)
+            except IncompatibleError as error:
+                message = f"the writer's Avro schema cannot be read with the reader's: {error}"
+                raise SpecError(message, remedy="give a reader's schema that is compatible with it") from error
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode a batch, all records of one writer at once. Never blocks."""
+        """Decode a batch, all records of one writer at once.
+
+        Blocks where this process meets a schema for the first time. Raises SourceError if a registry does not answer.
+        """
         bad: dict[int, str] = {}
         parts: list[tuple[Ints, pa.RecordBatch]] = []
         given = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
@@ -58,7 +64,7 @@ class AvroFormat:
             values = values.take(pa.array(given))
         for plan, places in self._by_writer(values, given, bad):
             group = values if len(places) == len(values) else values.take(pa.array(np.searchsorted(given, places)))
-            cursor = Cursor(group, self.header.size if self.header else 0)
+            cursor = Cursor(group, self.writers.header.size if self.writers.header else 0)
             columns = plan.columns(cursor, ALL)
             cursor.finish()
             rows = pa.record_batch(columns, schema=self.schema)
@@ -80,38 +86,28 @@ class AvroFormat:
 
     def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Ints]]:
         """Yield the plan for each writer's schema, with the places of its records. `places`: of all values."""
-        if self.header is None:
-            yield _plan(self.writers[0], self.reader, self.truncate), places
-            return
-        keys, marked = self.header.keys(values)
-        bad |= dict.fromkeys(places[~marked].tolist(), f"not in {self.header.name}: another first byte, or too short")
-        known = {_parsed(writer).fingerprint: writer for writer in self.writers}
+        header = self.writers.header
+        if header is None:
+            keys, marked = np.zeros(len(values), np.uint64), np.ones(len(values), np.bool_)
+        else:
+            keys, marked = header.keys(values)
+            bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
         for key in np.unique(keys[marked]).tolist():
             chosen = places[marked & (keys == np.uint64(key))]
-            writer = known.get(int(key).to_bytes(8, "little"))
-            if writer is None:
-                bad |= dict.fromkeys(chosen.tolist(), f"written with an unknown schema, of fingerprint {key:016x}")
-            else:
-                yield _plan(writer, self.reader, self.truncate), chosen
-
-
-@lru_cache(_PLANS)
-def _parsed(text: str) -> Schema:
-    return parse_schema(text)
+            try:
+                yield _plan(self.writers.find(key), self.reader, self.truncate), chosen
+            except (UnknownWriterError, IncompatibleError) as error:
+                bad |= dict.fromkeys(chosen.tolist(), str(error))
 
 
 @lru_cache(_PLANS)
 def _columns(reader: str) -> pa.Schema:
-    return ArrowTypes(_parsed(reader)).columns()
+    return ArrowTypes(parsed(reader)).columns()
 
 
 @lru_cache(_PLANS)
-def _plan(writer: str, reader: str, truncate: bool) -> RecordStep:
-    try:
-        return resolve(_parsed(writer), _parsed(reader), truncate=truncate)
-    except IncompatibleError as error:
-        message = f"the writer's Avro schema cannot be read with the reader's: {error}"
-        raise SpecError(message, remedy="give a reader's schema that is compatible with it") from error
+def _plan(writer: Schema, reader: str, truncate: bool) -> RecordStep:
+    return resolve(writer, parsed(reader), truncate=truncate)
 
 
 def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:

@@ -11,10 +11,12 @@ from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.format import FormatEntry
 from connectors.api.model import wrong
 from connectors.extras import require
+from connectors.schema_registry.entry import RegistryEntry
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
+    from connectors.formats.avro.writers import Writers
 
 
 class AvroEntry(FormatEntry):
@@ -29,8 +31,10 @@ class AvroEntry(FormatEntry):
     """The reader's schema as JSON text: its fields are the columns."""
     schema_file: LocalPath | None = None
     """A file with the reader's schema, from the spec's folder; instead of `schema`."""
-    encoding: Literal["plain", "single-object"] = "plain"
-    """What is in front of each record: nothing, or the fingerprint of the writer's schema."""
+    encoding: Literal["plain", "single-object", "confluent"] = "plain"
+    """The bytes in front of each record: none, the fingerprint of the writer's schema, or its id in a registry."""
+    registry: RegistryEntry | None = None
+    """The schema registry of `encoding: confluent`."""
     writer_schema_files: list[LocalPath] = Field(default_factory=list)
     """Schemas of records that were not written with the reader's. One at most where `encoding` is `plain`."""
     truncate_nanoseconds: bool = False
@@ -48,6 +52,11 @@ class AvroEntry(FormatEntry):
                 "encoding: single-object",
                 at="writer_schema_files",
             )
+        if (self.encoding == "confluent") != (self.registry is not None):
+            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
+            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+        if self.encoding == "confluent" and self.writer_schema_files:
+            raise wrong("the registry has the writers' schemas", at="writer_schema_files")
         try:
             self.build()
         except SpecError as error:
@@ -62,16 +71,21 @@ class AvroEntry(FormatEntry):
     def build(self) -> Format:
         require("avro")
         from connectors.formats.avro.avro_format import AvroFormat
-        from connectors.formats.avro.framing import SINGLE_OBJECT
 
-        reader = self.schema_text
-        others = [_content(path) for path in self.writer_schema_files]
-        if self.encoding == "single-object":
-            built = AvroFormat(reader, (reader, *others), SINGLE_OBJECT, self.truncate_nanoseconds)
-        else:
-            built = AvroFormat(reader, tuple(others or [reader]), None, self.truncate_nanoseconds)
+        built = AvroFormat(self.schema_text, self._writers(), self.truncate_nanoseconds)
         built.check()
         return built
+
+    def _writers(self) -> Writers:
+        from connectors.formats.avro.writers import GivenWriters, OneWriter, RegisteredWriters
+
+        if self.registry is not None:
+            require("registry")
+            return RegisteredWriters(self.registry.connection())
+        texts = [_content(path) for path in self.writer_schema_files]
+        if self.encoding == "single-object":
+            return GivenWriters((self.schema_text, *texts))
+        return OneWriter(texts[0] if texts else self.schema_text)
 
 
 def _content(path: Path | None) -> str:

@@ -35,3 +35,6 @@ class Header:
 
 SINGLE_OBJECT: Final = Header("Avro's single-object encoding", b"\xc3\x01", "<u8")
 """The key is the CRC-64-AVRO fingerprint of the schema. Source: Avro 1.12 specification, "Single-object encoding"."""
+
+CONFLUENT: Final = Header("Confluent's wire format", b"\0", ">u4")
+"""The key is the id of the schema in a registry. Source: Confluent Schema Registry, "Wire format"."""

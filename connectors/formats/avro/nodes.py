@@ -103,9 +103,9 @@ class Record:
 Node: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Named | Record
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """A parsed schema."""
+    """A parsed schema. Two are equal only if they are one object, which makes it a quick key of a cache."""
 
     root: Node
     named: Mapping[str, Node] = field(repr=False)

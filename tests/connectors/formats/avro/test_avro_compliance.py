@@ -8,8 +8,8 @@ from typing import Final
 
 from connectors.api.decoding import Format
 from connectors.formats.avro.avro_format import AvroFormat
-from connectors.formats.avro.framing import SINGLE_OBJECT
 from connectors.formats.avro.nodes import parse_schema
+from connectors.formats.avro.writers import GivenWriters, OneWriter
 from connectors.testing.formats import FormatCompliance
 from tests.connectors.formats.avro.written import encode, record
 
@@ -22,7 +22,7 @@ class TestPlainAvro(FormatCompliance):
     """Records without a header."""
 
     def make_format(self) -> Format:
-        return AvroFormat(_TEXT, (_TEXT,))
+        return AvroFormat(_TEXT, OneWriter(_TEXT))
 
     def encode(self, numbers: Sequence[int]) -> Sequence[bytes]:
         begin = encode("long", 0)
@@ -37,7 +37,7 @@ class TestSingleObjectAvro(FormatCompliance):
     """Two writers by turns."""
 
     def make_format(self) -> Format:
-        return AvroFormat(_TEXT_WITH_DEFAULT, (_TEXT_WITH_DEFAULT, json.dumps(_OLDER)), SINGLE_OBJECT)
+        return AvroFormat(_TEXT_WITH_DEFAULT, GivenWriters((_TEXT_WITH_DEFAULT, json.dumps(_OLDER))))
 
     def encode(self, numbers: Sequence[int]) -> Sequence[bytes]:
         newer, older = (

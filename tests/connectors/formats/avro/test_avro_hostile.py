@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from connectors.formats.avro.avro_format import AvroFormat
+from connectors.formats.avro.writers import OneWriter
 from eos.errors import SpecError
 from tests.connectors.formats.avro.written import decode, encode, record
 
@@ -115,7 +116,7 @@ def test_a_type_in_itself_can_be_skipped_to_a_depth() -> None:
 def test_a_type_in_itself_is_no_column() -> None:
     node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
     with pytest.raises(SpecError, match="Node contains itself"):
-        _ = AvroFormat(json.dumps(node), (json.dumps(node),)).schema
+        _ = AvroFormat(json.dumps(node), OneWriter("")).schema
 
 
 def test_a_short_schema_with_many_columns_is_refused() -> None:
@@ -125,7 +126,7 @@ def test_a_short_schema_with_many_columns_is_refused() -> None:
         kind = record(("a", kind), ("b", f"L{level - 1}"), name=f"L{level}")
     began = time.monotonic()
     with pytest.raises(SpecError, match="more than 10,000 fields"):
-        _ = AvroFormat(json.dumps(kind), (json.dumps(kind),)).schema
+        _ = AvroFormat(json.dumps(kind), OneWriter("")).schema
     assert time.monotonic() - began < 10
 
 
@@ -145,13 +146,13 @@ def test_a_short_schema_with_many_columns_is_refused() -> None:
 )
 def test_a_text_that_is_no_schema(text: str) -> None:
     with pytest.raises(SpecError, match="Avro schema"):
-        _ = AvroFormat(text, (text,)).schema
+        _ = AvroFormat(text, OneWriter(text)).schema
 
 
 def test_a_precision_that_spark_has_not() -> None:
     schema = record(("f", {"type": "bytes", "logicalType": "decimal", "precision": 65, "scale": 30}))
     with pytest.raises(SpecError, match="65 digits"):
-        _ = AvroFormat(json.dumps(schema), (json.dumps(schema),)).schema
+        _ = AvroFormat(json.dumps(schema), OneWriter("")).schema
 
 
 @pytest.mark.parametrize(("truncate", "whole"), [(False, 1), (True, 2)])

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from connectors.api.decoding import Decoded
 from connectors.formats.avro.avro_format import AvroFormat
+from connectors.formats.avro.writers import OneWriter
 
 UTC: Final = datetime.UTC
 
@@ -30,7 +31,7 @@ def encode(schema: Any, value: Any) -> bytes:
 
 def decode(reader: Any, values: Sequence[bytes | None], writer: Any = None, **settings: Any) -> Decoded:
     """Decode values of one writer, by default of the reader's schema."""
-    format_ = AvroFormat(json.dumps(reader), (json.dumps(reader if writer is None else writer),), **settings)
+    format_ = AvroFormat(json.dumps(reader), OneWriter(json.dumps(reader if writer is None else writer)), **settings)
     format_.check()
     decoded = format_.decode(pa.array(values, pa.binary()))
     decoded.rows.validate(full=True)

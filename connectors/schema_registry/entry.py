@@ -1,0 +1,65 @@
+"""The entry `registry` of a format. Imports no client."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, model_validator
+
+from connectors.api.fields import LocalPath, NonEmpty
+from connectors.api.model import Strict, wrong
+
+if TYPE_CHECKING:
+    from connectors.schema_registry.client import Connection
+
+
+def _url(value: str) -> str:
+    for each in value.split(","):
+        parts = urlsplit(each.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise wrong("not a URL of a registry", "https://registry.example:8081", "several, separated by commas")
+        if parts.username or parts.password:
+            raise wrong("the URL has a user or a password", "username and password as keys of their own")
+    return value
+
+
+class RegistryEntry(Strict):
+    """`registry: {url: …}`: a schema registry with Confluent's API."""
+
+    url: Annotated[NonEmpty, AfterValidator(_url)]
+    """Its address; several of one registry are separated by commas."""
+    username: NonEmpty | None = None
+    """Of HTTP basic authentication."""
+    password: NonEmpty | None = None
+    """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
+    token: NonEmpty | None = None
+    """A bearer token, instead of username and password."""
+    ca: LocalPath | None = None
+    """PEM file of the authorities that its certificate must come from; without it those of the machine."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.username is None) != (self.password is None):
+            there, missing = ("password", "username") if self.username is None else ("username", "password")
+            raise wrong(f"{there} without {missing}", "both, or neither", at=there)
+        if self.token is not None and self.username is not None:
+            raise wrong("a token and a username", "one of them", at="token")
+        if not self.is_encrypted and (self.token or self.password):
+            raise wrong("a password or token over http, in plain text", "https://…", at="url")
+        return self
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether each address is of https, or on this machine."""
+        from connectors.api.tls import is_local
+
+        parts = [urlsplit(each.strip()) for each in self.url.split(",")]
+        return all(each.scheme == "https" or is_local(each.hostname) for each in parts)
+
+    def connection(self) -> Connection:
+        """Return the settings for tasks."""
+        from connectors.schema_registry.client import Connection
+
+        ca = None if self.ca is None else str(self.ca)
+        return Connection(self.url, self.username, self.password, self.token, ca)
