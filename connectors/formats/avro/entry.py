@@ -21,8 +21,9 @@ class AvroEntry(FormatEntry):
     """`format: {type: avro, schema_file: …}`: each value is one Avro record."""
 
     api_version: ClassVar[int] = 1
-    template: ClassVar[str] = "{type: avro, schema_file: <schema>.avsc}"
-    template_columns: ClassVar[str] = "*"
+    template: ClassVar[str] = (
+        """{type: avro, schema: '"string"'}  # or schema_file: row.avsc, whose fields are columns"""
+    )
 
     type: Literal["avro"]
     text: NonEmpty | None = Field(None, alias="schema")
