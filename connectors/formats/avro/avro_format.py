@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.avro.arrow_types import ArrowTypes
-from connectors.formats.avro.cursor import ALL, Cursor, Ints
-from connectors.formats.avro.framing import Header
+from connectors.formats.avro.cursor import ALL, Cursor, Flags, Ints
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema, parse_schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
@@ -21,6 +21,33 @@ from eos.errors import SpecError
 
 _PLANS: Final = 1_000
 """Pairs of writer and reader whose plans a process keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The bytes in front of a record that name the writer's schema: a marker, and behind it the key of the schema."""
+
+    name: str  # for messages
+    marker: bytes
+    key_type: str  # numpy's type of the key, with its byte order
+
+    @property
+    def size(self) -> int:
+        """Bytes of marker and key."""
+        return len(self.marker) + np.dtype(self.key_type).itemsize
+
+    def keys(self, values: pa.Array) -> tuple[NDArray[np.uint64], Flags]:
+        """Return the key of each value of a binary column without nulls, and whether the value has the header."""
+        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+        padded = np.frombuffer((values.buffers()[2] or pa.py_buffer(b"")).to_pybytes() + bytes(self.size), np.uint8)
+        heads = padded[offsets[:-1, None] + np.arange(self.size)]
+        marked = (heads[:, : len(self.marker)] == np.frombuffer(self.marker, np.uint8)).all(axis=1)
+        keys = np.ascontiguousarray(heads[:, len(self.marker) :]).view(self.key_type).reshape(-1)
+        return keys.astype(np.uint64), marked & (np.diff(offsets) >= self.size)
+
+
+SINGLE_OBJECT: Final = Header("Avro's single-object encoding", b"\xc3\x01", "<u8")
+"""The key is the CRC-64-AVRO fingerprint of the schema. Source: Avro 1.12 specification, "Single-object encoding"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +78,14 @@ class AvroFormat:
         """Decode a batch, all records of one writer at once. Never blocks."""
         bad: dict[int, str] = {}
         parts: list[tuple[Ints, pa.RecordBatch]] = []
-        given = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        is_given = values.is_valid().to_numpy(zero_copy_only=False)
+        given = np.flatnonzero(is_given)
         if len(given) < len(values):
-            missing = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
-            self._add_tombstones(missing, parts, bad)
-            values = values.take(pa.array(given))
-        for plan, places in self._by_writer(values, given, bad):
-            group = values if len(places) == len(values) else values.take(pa.array(np.searchsorted(given, places)))
+            self._add_tombstones(np.flatnonzero(~is_given), parts, bad)
+            values = values.filter(pa.array(is_given))
+        for plan, chosen in self._by_writer(values, given, bad):
+            places = given[chosen]
+            group = values if chosen.all() else values.filter(pa.array(chosen))
             cursor = Cursor(group, self.header.size if self.header else 0)
             columns = plan.columns(cursor, ALL)
             cursor.finish()
@@ -78,19 +106,20 @@ class AvroFormat:
             nulls = [pa.nulls(len(places), field.type) for field in self.schema]
             parts.append((places, pa.record_batch(nulls, schema=self.schema)))
 
-    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Ints]]:
-        """Yield the plan for each writer's schema, with the places of its records. `places`: of all values."""
+    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Flags]]:
+        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `bad`."""
         if self.header is None:
-            yield _plan(self.writers[0], self.reader, self.truncate), places
+            yield _plan(self.writers[0], self.reader, self.truncate), np.ones(len(values), np.bool_)
             return
         keys, marked = self.header.keys(values)
         bad |= dict.fromkeys(places[~marked].tolist(), f"not in {self.header.name}: another first byte, or too short")
         known = {_parsed(writer).fingerprint: writer for writer in self.writers}
         for key in np.unique(keys[marked]).tolist():
-            chosen = places[marked & (keys == np.uint64(key))]
+            chosen = marked & (keys == np.uint64(key))
             writer = known.get(int(key).to_bytes(8, "little"))
             if writer is None:
-                bad |= dict.fromkeys(chosen.tolist(), f"written with an unknown schema, of fingerprint {key:016x}")
+                reason = f"written with an unknown schema, of fingerprint {key:016x}"
+                bad |= dict.fromkeys(places[chosen].tolist(), reason)
             else:
                 yield _plan(writer, self.reader, self.truncate), chosen
 

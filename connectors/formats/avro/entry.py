@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.format import FormatEntry
-from connectors.api.model import wrong
+from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from eos.errors import SpecError
 
@@ -31,7 +31,7 @@ class AvroEntry(FormatEntry):
     schema_file: LocalPath | None = None
     """A file with the reader's schema, from the spec's folder; instead of `schema`."""
     encoding: Literal["plain", "single-object"] = "plain"
-    """What is in front of each record: nothing, or the fingerprint of the writer's schema."""
+    """The bytes in front of each record: none, or the fingerprint of the writer's schema."""
     writer_schema_files: list[LocalPath] = Field(default_factory=list)
     """Schemas of records that were not written with the reader's. One at most where `encoding` is `plain`."""
     truncate_nanoseconds: bool = False
@@ -52,9 +52,12 @@ class AvroEntry(FormatEntry):
         try:
             self.build()
         except SpecError as error:
-            remedies = [error.remedy] if error.remedy else []
-            raise wrong(error.message, *remedies, at="schema_file" if self.schema_file else "schema") from None
+            raise mistaken(error, at="schema_file" if self.schema_file else "schema") from None
         return self
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset({"avro"})
 
     @property
     def schema_text(self) -> str:
@@ -62,8 +65,7 @@ class AvroEntry(FormatEntry):
 
     def build(self) -> Format:
         require("avro")
-        from connectors.formats.avro.avro_format import AvroFormat
-        from connectors.formats.avro.framing import SINGLE_OBJECT
+        from connectors.formats.avro.avro_format import SINGLE_OBJECT, AvroFormat
 
         reader = self.schema_text
         others = [_content(path) for path in self.writer_schema_files]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from connectors.api.decoding import Format
-from connectors.formats.avro.avro_format import AvroFormat
-from connectors.formats.avro.framing import SINGLE_OBJECT
+from connectors.formats.avro.avro_format import SINGLE_OBJECT, AvroFormat
 from connectors.formats.avro.nodes import parse_schema
 from connectors.testing.formats import FormatCompliance
 from tests.connectors.formats.avro.written import encode, record
