@@ -1,4 +1,4 @@
-"""Types of columns as Spark names them, for messages: users write SQL and DDL, and the code compares Arrow's types."""
+"""Names of types and columns in Spark's SQL: users write SQL and DDL, and the code compares Arrow's types."""
 
 from __future__ import annotations
 
@@ -48,3 +48,8 @@ def spark_type_of_name(name: str) -> str:
     if name == "timestamp":  # with its unit cut off
         return "TIMESTAMP"
     return next((spark for arrow, spark in _NAMES.items() if str(arrow) == name), name)
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as Spark's expressions take it, whatever it holds."""
+    return "`" + name.replace("`", "``") + "`"

@@ -28,6 +28,18 @@ def _expect(pipeline: Pipeline, *rules: dict[str, Any]) -> None:
     step["expect"] = list(rules)
 
 
+def _put_aside_into(pipeline: Pipeline, file: Path) -> None:
+    """Give the pipeline dead letters in a table of this SQLite file, as many as a checkpoint has records."""
+    pipeline.spec["dead_letter"] = {
+        "connector": "sqlite",
+        "path": str(file),
+        "table": "bad",
+        "create": "if-missing",
+        "commit": "write-ahead-log",
+    }
+    pipeline.spec["checkpoint"]["max_dead_letters"] = CHECKPOINT_RECORDS
+
+
 def _counted(pipeline: Pipeline) -> dict[str, RuleCount]:
     return {each.rule: each for each in History.at(pipeline.location).rules()}
 
@@ -88,14 +100,7 @@ def test_rows_become_dead_letters_in_the_same_checkpoint(pipeline: Pipeline, tmp
     """Also behind the trunk; killed around the second job."""
     file = tmp_path / "bad.db"
     sqlite3.connect(file).close()
-    pipeline.spec["dead_letter"] = {
-        "connector": "sqlite",
-        "path": str(file),
-        "table": "bad",
-        "create": "if-missing",
-        "commit": "write-ahead-log",
-    }
-    pipeline.spec["checkpoint"]["max_dead_letters"] = CHECKPOINT_RECORDS
+    _put_aside_into(pipeline, file)
     _expect(pipeline, {"name": "even", "condition": "id % 2 = 0", "action": "dead-letter"})
     pipeline.spec["transforms"].append(
         {
@@ -129,15 +134,8 @@ def test_rows_become_dead_letters_in_the_same_checkpoint(pipeline: Pipeline, tmp
 def test_a_rule_for_dead_letters_needs_a_step_that_repeats_itself(pipeline: Pipeline, tmp_path: Path) -> None:
     """Random numbers are refused by the start, and otherwise found by the comparison of both computations."""
     file = tmp_path / "bad.db"
-    pipeline.spec["dead_letter"] = {
-        "connector": "sqlite",
-        "path": str(file),
-        "table": "bad",
-        "create": "if-missing",
-        "commit": "write-ahead-log",
-    }
+    _put_aside_into(pipeline, file)
     pipeline.spec["restart"] = {"strategy": "none"}
-    pipeline.spec["checkpoint"]["max_dead_letters"] = CHECKPOINT_RECORDS
     (step,) = pipeline.spec["transforms"]
     pipeline.table.execute(f"ALTER TABLE {pipeline.table.name} ADD chance DOUBLE")
     _expect(pipeline, {"name": "half", "condition": "chance < 0.5", "action": "dead-letter"})

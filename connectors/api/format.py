@@ -28,6 +28,11 @@ class FormatEntry(Strict):
         """The schema as the spec gives it, for readers of a savepoint; empty if the format has a fixed one."""
         return ""
 
+    @property
+    def extras(self) -> frozenset[str]:
+        """Extras of `eos-spark` that the format needs, on the driver and wherever tasks run."""
+        return frozenset()
+
     def build(self) -> Format:
         """Build the format. Raises SpecError."""
         raise NotImplementedError

@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from connectors.api.document import Document, Section
 from connectors.api.masking import MASK, mask
 from connectors.api.mistakes import nearest
+from eos.errors import SpecError
 
 WRONG: Final = "eos_spec"
 """The error type of `wrong`, by which the loader knows it."""
@@ -32,6 +33,11 @@ def wrong(found: str, *allowed: str, suggestion: str = "", at: str = "") -> Pyda
     """Return the error that a validator raises. `at`: the key, inside the validated mapping, that is wrong."""
     context = {"found": found, "allowed": allowed, "suggestion": suggestion, "at": at}
     return PydanticCustomError(WRONG, "{found}", context)
+
+
+def mistaken(error: SpecError, at: str = "") -> PydanticCustomError:
+    """Return the error that a validator raises where building what an entry describes has raised `error`."""
+    return wrong(error.message, *([error.remedy] if error.remedy else []), at=at)
 
 
 class Strict(BaseModel):

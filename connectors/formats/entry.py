@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field
 
 from connectors.api.fields import NonEmpty
 from connectors.api.format import FormatEntry
-from connectors.api.model import wrong
+from connectors.api.model import mistaken, wrong
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _schema(ddl: str) -> str:
     try:
         check_json(parse_ddl(ddl))
     except SpecError as error:
-        raise wrong(error.message, *([error.remedy] if error.remedy else [])) from None
+        raise mistaken(error) from None
     return ddl
 
 

@@ -159,6 +159,10 @@ class KafkaEntry(Secured, SourceEntry):
         return self.reads(str(sink.topic))
 
     @property
+    def extras(self) -> frozenset[str]:
+        return super().extras | self.format.extras
+
+    @property
     def reserved_topics(self) -> list[str]:
         """The topic that remembers what a replay sent."""
         return [MARKERS]

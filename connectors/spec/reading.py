@@ -19,7 +19,7 @@ from connectors.spec.notifications import secrets_of
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
-"""Of a spec with the files that it includes."""
+"""Of a spec and its included files together."""
 
 _SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"})
 """Mappings some of whose keys are passwords."""

@@ -9,10 +9,11 @@ from functools import reduce
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions
 
+from connectors.spark_types import quoted
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask
-from spark_jobs.batch.columns import numbered, quoted
+from spark_jobs.batch.columns import numbered
 from spark_jobs.batch.rule_checks import RuleChecks
 from spark_jobs.batch.writing import COUNTED, HASH_COLUMN, CountTask
 from spark_jobs.session.master import is_local

@@ -8,15 +8,11 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from connectors.spark_types import quoted
 from eos.errors import SpecError
 from spark_jobs.batch.writing import HASH_COLUMN
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's expressions take it, whatever it holds."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def selected(frame: DataFrame, names: Sequence[str]) -> DataFrame:

@@ -16,8 +16,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.api.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id, append_row
+from connectors.spark_types import quoted
 from eos.errors import BadRecordError, ConnectorError, PrepareError
-from spark_jobs.batch.columns import numbered, quoted
+from spark_jobs.batch.columns import numbered
 from spark_jobs.batch.writing import Share
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed

@@ -13,11 +13,20 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from connectors.control_characters import escapes
 from connectors.dead_letter_names import STEP
 from connectors.dead_letters import RECORD
+from connectors.spark_types import quoted
 from connectors.spec import TransformStep
 from eos.errors import ExpectationError
-from spark_jobs.batch.columns import quoted
 from spark_jobs.observe.history.model import RuleCount
-from spark_jobs.query.expectations import Outcome, Rows, broken_rules, outcome, row_json, watched, watched_rows
+from spark_jobs.query.expectations import (
+    Outcome,
+    Rows,
+    broken_rules,
+    outcome,
+    row_json,
+    unique_columns,
+    watched,
+    watched_rows,
+)
 from spark_jobs.query.running_query import observed_metrics
 
 _REMEDY: Final = "correct the producer, the step or the condition; or choose another action or a higher max_failed"
@@ -85,8 +94,7 @@ def letters_of(steps: Sequence[TransformStep], rejected: Mapping[str, DataFrame]
 
 
 def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
-    names = [name.lower() for name in rows.columns]
-    unique = [name for name in rows.columns if names.count(name.lower()) == 1]
+    unique = unique_columns(rows)
     known: dict[str, Column] = {
         "sink": functions.lit(STEP + step.name),
         "value": functions.encode(row_json(rows), "UTF-8"),

@@ -14,8 +14,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.registry import build_sink, build_source
+from connectors.spark_types import quoted
 from connectors.spec import SinkEntry, Spec
-from spark_jobs.batch.columns import quoted
 from spark_jobs.operations.new_start import Wanted, resolve
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.run.pipeline import output_mode, sink_rows

@@ -16,6 +16,7 @@ from typing import Any, Final
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
+from connectors.spark_types import quoted
 from connectors.spec import Expectation, TransformStep
 from connectors.spec.expectations import DEAD_LETTER
 from eos.errors import SpecError
@@ -76,11 +77,15 @@ def failing(step: TransformStep, frame: DataFrame) -> DataFrame:
     return frame.where(~_accepted(step))
 
 
+def unique_columns(frame: DataFrame) -> list[str]:
+    """Return the columns that can be read by their names: Spark does not distinguish upper from lower case."""
+    names = Counter(map(str.lower, frame.columns))
+    return [name for name in frame.columns if names[name.lower()] == 1]
+
+
 def row_json(frame: DataFrame) -> Column:
     """Return each row as JSON: the columns that can be read by their names."""
-    names = Counter(name.lower() for name in frame.columns)
-    unique = [_quoted(name) for name in frame.columns if names[name.lower()] == 1]
-    return functions.to_json(functions.struct(*unique), {"ignoreNullFields": "false"})
+    return functions.to_json(functions.struct(*map(quoted, unique_columns(frame))), {"ignoreNullFields": "false"})
 
 
 def watched(step: TransformStep, rejected: DataFrame) -> DataFrame:
@@ -140,9 +145,9 @@ def _measures(step: TransformStep, frame: DataFrame) -> Iterator[Column]:
     yield from _rows_of(frame, ~_accepted(step) if step.rejects_rows else functions.lit(False))
     for number, rule in enumerate(step.expect):
         yield functions.count(functions.when(~_meets(rule), one)).alias(f"failed_{number}")
-    if len({name.lower() for name in frame.columns}) < len(frame.columns):
-        return  # two columns of one name cannot be read by it
-    row = functions.substring(functions.to_json(functions.struct(*map(_quoted, frame.columns))), 1, _MOST_CHARS)
+    if len(unique_columns(frame)) < len(frame.columns):
+        return
+    row = functions.substring(functions.to_json(functions.struct(*map(quoted, frame.columns))), 1, _MOST_CHARS)
     for number, rule in enumerate(step.expect):
         if rule.action == "fail":
             yield functions.max(functions.when(~_meets(rule), row)).alias(f"example_{number}")
@@ -157,10 +162,6 @@ def _rows_of(frame: DataFrame, chosen: Column) -> Iterator[Column]:
 
 def _rows(row: Any, at: int) -> Rows:
     return Rows(int(row.getLong(at)), 0 if row.isNullAt(at + 1) else int(row.getDecimal(at + 1)))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _meets(rule: Expectation) -> Column:

@@ -2,8 +2,8 @@
 
 Spark runs a command as soon as it gets one: `ADD JAR`, `INSERT OVERWRITE DIRECTORY`, `CREATE VIEW … USING`. Functions
 may call Java, or read files. So Spark's own parser reads the text first, and what it may contain is listed here by
-name: an operator that a later Spark brings is refused until somebody has looked at it. The check of the parsed text
-must find every function: Spark computes constants during analysis, which would read a file.
+name: an operator of a later Spark is refused until this list has it. The check of the parsed text must find every
+function: Spark computes constants during analysis, which would read a file.
 """
 
 from __future__ import annotations

@@ -11,11 +11,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.api.contracts import Source, Unopened
 from connectors.dead_letters import SCHEMA
+from connectors.spark_types import quoted
 from connectors.spec import PythonStep, Spec
 from eos.errors import SpecError
 from spark_jobs.batch.branches import Branch, Flow, branches_of
 from spark_jobs.batch.chaining import Chain, chain_of
-from spark_jobs.batch.columns import check_hashable, quoted
+from spark_jobs.batch.columns import check_hashable
 from spark_jobs.batch.dead_letters import DeadLetters
 from spark_jobs.query.marks import counting, counts_bad, with_mark
 from spark_jobs.query.pacing.turns import ALL_THERE, Turns

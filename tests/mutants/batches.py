@@ -51,6 +51,22 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="dead letters of a rule are compared with the failed rows by their number alone",
+        rule="docs/how-to/expectations.md, Dead letters by a rule",
+        path="spark_jobs/query/expectations.py",
+        before="return Rows(int(row.getLong(at)), 0 if row.isNullAt(at + 1) else int(row.getDecimal(at + 1)))",
+        after="return Rows(int(row.getLong(at)))",
+        caught_by=("tests/spark_jobs/query/test_expectations.py::test_a_second_computation_is_compared_by_its_rows",),
+    ),
+    Mutant(
+        name="a checkpoint is decided whose dead letters are other rows than those that failed",
+        rule="docs/how-to/expectations.md, Dead letters by a rule",
+        path="spark_jobs/batch/batch.py",
+        before="            return other_rows(self.checkpoint_id, step)",
+        after="            pass",
+        caught_by=("tests/spark_jobs/batch/test_batch.py::test_dead_letters_of_other_rows_abort_the_checkpoint",),
+    ),
+    Mutant(
         name="the rows that a rule makes dead letters have no limit before they are computed",
         rule="docs/how-to/expectations.md, Dead letters by a rule",
         path="spark_jobs/batch/batch.py",

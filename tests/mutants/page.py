@@ -35,7 +35,7 @@ MUTANTS: Final = (
         name="the token that reads opens dead letters and logs",
         rule="docs/how-to/watching.md, Who may see it, and who may steer",
         path="spark_jobs/page/auth.py",
-        before="    if request.scope.get(_STEERS) is not True:\n",
+        before="    if not _may_steer(request):\n",
         after="    if False:\n",
         caught_by=(
             f"{_LETTERS}::test_a_token_that_only_reads_sees_no_record",

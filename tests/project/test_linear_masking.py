@@ -31,7 +31,7 @@ from spark_jobs.session.failures import translate
 
 _SHORT, _LONG = 64 * 1024, 512 * 1024
 _MOST_RATIO: Final = 24.0  # the lengths' is 8, the squares' 64
-_QUICK_S: Final = 0.05  # of the long text: too short to compare
+_QUICK_S: Final = 0.25  # of the long text: too short to compare
 _MOST_SHORT_S: Final = 2.0
 
 _REPEATED: Final = {
@@ -127,7 +127,7 @@ def test_the_time_grows_with_the_length(work: Callable[[str], object], repeated:
     work(short)
     short_s = min(_seconds(work, short) for _ in range(2))
     assert short_s < _MOST_SHORT_S
-    long_s = _seconds(work, long)
+    long_s = min(_seconds(work, long) for _ in range(2))
     assert long_s < _QUICK_S or long_s < _MOST_RATIO * short_s, (short_s, long_s)
 
 

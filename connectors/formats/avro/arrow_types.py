@@ -60,9 +60,9 @@ class ArrowTypes:
             raise SpecError(message, remedy="leave the field out of the reader's schema: it is then skipped")
         return [self._field(each.name, each.type, [*inside, record.name]) for each in record.fields]
 
-    def members(self, union: Union, inside: Sequence[str]) -> list[pa.Field]:
+    def members(self, types: Sequence[Node], inside: Sequence[str]) -> list[pa.Field]:
         """Return the fields of the STRUCT of a union of several types."""
-        return [pa.field(_member_name(each), self.type(each, inside)) for each in not_null(union)]
+        return [pa.field(_member_name(each), self.type(each, inside)) for each in types]
 
     def type(self, node: Node, inside: Sequence[str]) -> pa.DataType:
         """Return the type of a column that holds these values, or null."""
@@ -76,7 +76,7 @@ class ArrowTypes:
             case Union() if len(not_null(node)) == 1:
                 return self.type(not_null(node)[0], inside)
             case Union():
-                return pa.struct(self.members(node, inside))
+                return pa.struct(self.members(not_null(node), inside))
             case Array():
                 return pa.list_(self._field("element", node.items, inside))
             case Map():
@@ -96,9 +96,9 @@ class ArrowTypes:
         return pa.field(name, self.type(node, inside), nullable=takes_null(self._schema.follow(node)))
 
 
-def not_null(union: Union) -> list[Node]:
-    """Return the branches that hold a value."""
-    return [each for each in union.branches if each != Primitive("null")]
+def not_null(node: Node) -> list[Node]:
+    """Return the branches of a union that hold a value; of any other type, the type itself."""
+    return [each for each in node.branches if each != Primitive("null")] if isinstance(node, Union) else [node]
 
 
 def takes_null(node: Node) -> bool:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.avro.arrow_types import ArrowTypes
-from connectors.formats.avro.cursor import ALL, Cursor, Ints
+from connectors.formats.avro.cursor import ALL, Cursor, Flags, Ints
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
@@ -57,13 +57,14 @@ class AvroFormat:
         """
         bad: dict[int, str] = {}
         parts: list[tuple[Ints, pa.RecordBatch]] = []
-        given = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False))
+        is_given = values.is_valid().to_numpy(zero_copy_only=False)
+        given = np.flatnonzero(is_given)
         if len(given) < len(values):
-            missing = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
-            self._add_tombstones(missing, parts, bad)
-            values = values.take(pa.array(given))
-        for plan, places in self._by_writer(values, given, bad):
-            group = values if len(places) == len(values) else values.take(pa.array(np.searchsorted(given, places)))
+            self._add_tombstones(np.flatnonzero(~is_given), parts, bad)
+            values = values.filter(pa.array(is_given))
+        for plan, chosen in self._by_writer(values, given, bad):
+            places = given[chosen]
+            group = values if chosen.all() else values.filter(pa.array(chosen))
             cursor = Cursor(group, self.writers.header.size if self.writers.header else 0)
             columns = plan.columns(cursor, ALL)
             cursor.finish()
@@ -84,8 +85,8 @@ class AvroFormat:
             nulls = [pa.nulls(len(places), field.type) for field in self.schema]
             parts.append((places, pa.record_batch(nulls, schema=self.schema)))
 
-    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Ints]]:
-        """Yield the plan for each writer's schema, with the places of its records. `places`: of all values."""
+    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Flags]]:
+        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `bad`."""
         header = self.writers.header
         if header is None:
             keys, marked = np.zeros(len(values), np.uint64), np.ones(len(values), np.bool_)
@@ -93,11 +94,11 @@ class AvroFormat:
             keys, marked = header.keys(values)
             bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
         for key in np.unique(keys[marked]).tolist():
-            chosen = places[marked & (keys == np.uint64(key))]
+            chosen = marked & (keys == np.uint64(key))
             try:
                 yield _plan(self.writers.find(key), self.reader, self.truncate), chosen
             except (UnknownWriterError, IncompatibleError) as error:
-                bad |= dict.fromkeys(chosen.tolist(), str(error))
+                bad |= dict.fromkeys(places[chosen].tolist(), str(error))
 
 
 @lru_cache(_PLANS)

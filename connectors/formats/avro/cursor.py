@@ -46,17 +46,16 @@ class Cursor:
         self.faults: dict[int, str] = {}
         """Reason by record: the first fault of each."""
 
-    def __len__(self) -> int:
-        return len(self._at)
-
     def count(self, rows: Rows) -> int:
         """Return the number of rows."""
         return len(self._at) if isinstance(rows, slice) else len(rows)
 
     def park(self, rows: Rows, chosen: Flags, reason: str) -> None:
         """Park the chosen ones of `rows`. A record that is parked already keeps its first reason."""
+        if not chosen.any():
+            return
         found = select(rows, chosen)
-        for row in found[self._at[found] != self._parked].tolist():
+        for row in found[self._end[found] != self._parked].tolist():
             self.faults[row] = reason
         self._at[found] = self._end[found] = self._parked
 
@@ -131,6 +130,7 @@ class Cursor:
             size[going] += 1
             if width == _LONGEST - 1:
                 overlong[going[byte > 1]] = True
+                value[overlong] = 0
             going = going[byte >= 0x80]
         return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64), size, overlong
 
@@ -142,12 +142,10 @@ class Cursor:
     def spans(self, rows: Rows, lengths: Ints, what: str) -> Spans:
         """Step over `lengths` bytes of each row. The span of a row that is parked is empty."""
         negative, long = lengths < 0, lengths > self.left(rows)
-        if negative.any() or long.any():
-            self.park(rows, negative, f"{what}: a negative length")
-            self.park(rows, long, f"{what}: the record ends before the value")
-            lengths = np.where(negative | long, 0, lengths)
+        self.park(rows, negative, f"{what}: a negative length")
+        self.park(rows, long, f"{what}: the record ends before the value")
         start = self._at[rows].copy()
-        end = start + lengths
+        end = start + np.where(negative | long, 0, lengths)
         self._at[rows] = end
         return start, end
 
@@ -167,13 +165,8 @@ class Cursor:
         """Move each row on, and park the rows that end before. Return whether any row is parked."""
         self._at[rows] += size
         behind = self._at[rows] > self._end[rows]
-        if not behind.any():
-            return False
-        found = select(rows, behind)
-        for row in found[self._end[found] != self._parked].tolist():
-            self.faults[row] = f"{what}: the record ends too early"
-        self._at[found] = self._end[found] = self._parked
-        return True
+        self.park(rows, behind, f"{what}: the record ends too early")
+        return bool(behind.any())
 
 
 def _ascending(counts: Ints) -> Ints:

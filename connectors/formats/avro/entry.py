@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.format import FormatEntry
-from connectors.api.model import wrong
+from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.schema_registry.entry import RegistryEntry
 from eos.errors import SpecError
@@ -23,8 +23,9 @@ class AvroEntry(FormatEntry):
     """`format: {type: avro, schema_file: …}`: each value is one Avro record."""
 
     api_version: ClassVar[int] = 1
-    template: ClassVar[str] = "{type: avro, schema_file: <schema>.avsc}"
-    template_columns: ClassVar[str] = "*"
+    template: ClassVar[str] = (
+        """{type: avro, schema: '"string"'}  # or schema_file: row.avsc, whose fields are columns"""
+    )
 
     type: Literal["avro"]
     text: NonEmpty | None = Field(None, alias="schema")
@@ -60,9 +61,12 @@ class AvroEntry(FormatEntry):
         try:
             self.build()
         except SpecError as error:
-            remedies = [error.remedy] if error.remedy else []
-            raise wrong(error.message, *remedies, at="schema_file" if self.schema_file else "schema") from None
+            raise mistaken(error, at="schema_file" if self.schema_file else "schema") from None
         return self
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset({"avro"} if self.registry is None else {"avro", "registry"})
 
     @property
     def schema_text(self) -> str:

@@ -38,9 +38,8 @@ def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[
             counts = np.abs(counts)
         most = cursor.left(active) // least_bytes if least_bytes else np.full(len(active), _MOST_EMPTY)
         wrong = (counts < 0) | (counts > most)
-        if wrong.any():
-            cursor.park(active, wrong, f"{what}: more items than the record has bytes for")
-            counts = np.where(wrong, 0, counts)
+        cursor.park(active, wrong, f"{what}: more items than the record has bytes for")
+        counts = np.where(wrong, 0, counts)
         active, places, counts = active[counts > 0], places[counts > 0], counts[counts > 0]
         if len(active):
             yield places, active, counts
@@ -68,9 +67,7 @@ def by_branch(
     """Yield each branch that a row has: its number, its step, the places of its rows among `rows`, and the rows."""
     numbers = cursor.longs(rows, what)
     outside = (numbers < 0) | (numbers >= len(branches))
-    if outside.any():
-        cursor.park(rows, outside, f"{what}: a union has no such branch")
-        numbers = np.where(outside, -1, numbers)
+    cursor.park(rows, outside, f"{what}: a union has no such branch")
     for number, step in enumerate(branches):
         places = np.flatnonzero(numbers == number)
         if isinstance(step, Unreadable):

@@ -18,7 +18,7 @@ from connectors.formats.avro.steps import RunStep, Step, spans_of, text_of
 class RecordStep:
     """`record`: the writer's fields in their order, into the reader's columns."""
 
-    parts: Sequence[tuple[Step | Skip, int | None]]  # the writer's fields, each with the number of its column
+    parts: Sequence[tuple[Step, int] | Skip]  # the writer's fields; of those that are read, the number of the column
     constants: Sequence[tuple[pa.Scalar, int]]  # defaults of fields that the writer does not have
     fields: Sequence[pa.Field]  # the reader's
 
@@ -29,10 +29,11 @@ class RecordStep:
     def columns(self, cursor: Cursor, rows: Rows) -> list[pa.Array]:
         """Read the fields of each row, as columns in the reader's order."""
         found: dict[int, pa.Array] = {}
-        for step, at in self.parts:
-            if isinstance(step, Skip):
-                step.skip(cursor, rows)
-            elif at is not None:
+        for part in self.parts:
+            if isinstance(part, Skip):
+                part.skip(cursor, rows)
+            else:
+                step, at = part
                 found[at] = step.read(cursor, rows)
         found |= {at: pa.repeat(value, cursor.count(rows)) for value, at in self.constants}
         return [found[at] for at in range(len(self.fields))]

@@ -99,13 +99,13 @@ class _Resolver:
     def _record(self, written: Record, read: Record, what: str, inside: Sequence[str]) -> RecordStep:
         fields = self._types.fields(read, inside)
         within = [*inside, read.name]
-        parts: list[tuple[Step | Skip, int | None]] = []
+        parts: list[tuple[Step, int] | Skip] = []
         taken: set[int] = set()
         for each in written.fields:
             path = f"{what}.{each.name}" if what else each.name
             at = _matching(each, read.fields, taken)
             if at is None:
-                parts.append((Skip(path, self._writer, each.type), None))
+                parts.append(Skip(path, self._writer, each.type))
             else:
                 taken.add(at)
                 parts.append((self._step(each.type, read.fields[at].type, path, within), at))
@@ -121,47 +121,43 @@ class _Resolver:
 
     def _from_union(self, written: Union, read: Node, what: str, inside: Sequence[str]) -> Step:
         """Branch by branch: a branch that cannot be read is a fault of the records that have it."""
-        kind = self._types.type(read, inside)
-        several = isinstance(read, Union) and len(not_null(read)) > 1
+        kind, types = self._types.type(read, inside), not_null(read)
         steps: list[Step | Unreadable] = []
         members: list[int | None] = []
         for branch in written.branches:
             member: int | None = None
             try:
-                if self._writer.follow(branch) == Primitive("null") and takes_null(read):
+                if self._writer.follow(branch) == _NULL and takes_null(read):
                     steps.append(NullStep(kind))
-                elif several and isinstance(read, Union):
-                    member = self._choice(branch, read, what, inside)
-                    steps.append(self._step(branch, not_null(read)[member], what, inside))
                 else:
-                    steps.append(
-                        self._step(branch, not_null(read)[0] if isinstance(read, Union) else read, what, inside)
-                    )
+                    member = self._choice(branch, types, what, inside)
+                    steps.append(self._step(branch, types[member], what, inside))
             except IncompatibleError as error:
                 steps.append(Unreadable(str(error)))
             members.append(member)
         if all(isinstance(step, Unreadable) for step in steps):
             raise IncompatibleError("; ".join(step.reason for step in steps if isinstance(step, Unreadable)))
-        if several and isinstance(read, Union):
-            return MembersStep(what, steps, members, self._types.members(read, inside))
-        return UnionStep(what, steps, kind)
+        if len(types) == 1:
+            return UnionStep(what, steps, kind)
+        return MembersStep(what, steps, members, self._types.members(types, inside))
 
     def _into_union(self, written: Node, read: Union, what: str, inside: Sequence[str]) -> Step:
-        if written == Primitive("null") and takes_null(read):
+        if written == _NULL and takes_null(read):
             return NullStep(self._types.type(read, inside))
-        member = self._choice(written, read, what, inside)
-        step = self._step(written, not_null(read)[member], what, inside)
-        several = len(not_null(read)) > 1
-        return MemberStep(step, member, self._types.members(read, inside)) if several else step
+        types = not_null(read)
+        member = self._choice(written, types, what, inside)
+        step = self._step(written, types[member], what, inside)
+        return step if len(types) == 1 else MemberStep(step, member, self._types.members(types, inside))
 
-    def _choice(self, writer: Node, read: Union, what: str, inside: Sequence[str]) -> int:
-        """Return the number of the branch that takes the type: one of the same type and name first, else the first."""
+    def _choice(self, writer: Node, types: Sequence[Node], what: str, inside: Sequence[str]) -> int:
+        """Return the number of the type that takes the writer's: one of the same name if possible, else the first."""
+        if len(types) == 1:
+            return 0
         written = self._writer.follow(writer)
-        branches = [self._reader.follow(each) for each in not_null(read)]
-        order = sorted(range(len(branches)), key=lambda at: not _is_same(written, branches[at]))
-        for at in order:
+        readers = [self._reader.follow(each) for each in types]
+        for at in sorted(range(len(readers)), key=lambda at: not _is_same(written, readers[at])):
             try:
-                self._step(written, branches[at], what, inside)
+                self._step(written, readers[at], what, inside)
             except IncompatibleError:
                 continue
             return at
@@ -204,6 +200,7 @@ class _Resolver:
         return NumberStep(what, kind, low, high, _Scaled(kind))
 
 
+_NULL: Final = Primitive("null")
 _DAY_S: Final = 86_400
 _PER_S: Final = {"millis": 1_000, "micros": 1_000_000}
 _MOST: Final = 2**63 - 1

@@ -90,9 +90,8 @@ class NumberStep:
 
     def _column(self, cursor: Cursor, rows: Rows, values: Ints) -> pa.Array:
         wrong = (values < self.low) | (values > self.high)
-        if wrong.any():
-            cursor.park(rows, wrong, f"{self.what}: a number out of the range of its type")
-            values[wrong] = 0
+        cursor.park(rows, wrong, f"{self.what}: a number out of the range of its type")
+        values[wrong] = 0
         if self.whole > 1:
             cursor.park(rows, values % self.whole != 0, f"{self.what}: has nanoseconds, and the column microseconds")
         return self.convert(values)

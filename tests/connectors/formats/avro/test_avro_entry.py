@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from connectors import extras
 from connectors.api.format import AnyFormat, FormatEntry
 from connectors.formats.avro.nodes import parse_schema
+from connectors.kafka.entry import KafkaEntry
 from tests.connectors.formats.avro.written import encode, record
 
 _SCHEMA = json.dumps(record(("n", "long")))
@@ -70,3 +71,18 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(extras, "find_spec", lambda _name: None)
     with pytest.raises(ValidationError, match=r"the format avro needs Python packages that .* lacks: fastavro"):
         _entry(schema=_SCHEMA)
+
+
+def test_a_source_needs_the_extra_of_its_format() -> None:
+    """`eos doctor` looks for its packages wherever tasks run."""
+    given = {"name": "s", "connector": "kafka", "bootstrap_servers": "localhost:9092", "topics": ["t"]}
+    formats: list[dict[str, str]] = [{"type": "avro", "schema": _SCHEMA}, {"type": "string"}]
+    sources = [KafkaEntry.model_validate({**given, "format": each}) for each in formats]
+    assert [each.extras for each in sources] == [frozenset({"avro"}), frozenset()]
+
+
+def test_a_union_of_null_only_takes_null_only() -> None:
+    schema = json.dumps(record(("n", ["null"])))
+    decoded = _entry(schema=schema).build().decode(pa.array([b"\0", b"\2"], pa.binary()))
+    assert decoded.rows.to_pylist() == [{"n": None}]
+    assert [each.reason for each in decoded.bad] == ["n: a union has no such branch"]

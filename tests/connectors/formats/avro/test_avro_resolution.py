@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import random
 from typing import Any, Final
 
 import fastavro
@@ -159,8 +161,6 @@ def test_a_schema_that_is_no_record_has_one_column(kind: Any) -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_as_fastavro_resolves(seed: int) -> None:
     """A reader with some of the writer's fields, in another order, each of a type that takes it."""
-    import random
-
     chance = random.Random(seed)
     types: dict[str, tuple[list[Any], Any]] = {
         "int": (["int", "long", "double", ["null", "int"], ["null", "long"]], lambda: chance.randrange(-9, 9)),
@@ -176,6 +176,4 @@ def test_as_fastavro_resolves(seed: int) -> None:
     written = [encode(writer, row) for row in rows]
     decoded = decode(reader, written, writer)
     parsed = fastavro.parse_schema(writer), fastavro.parse_schema(reader)
-    import io
-
     assert decoded.rows.to_pylist() == [fastavro.schemaless_reader(io.BytesIO(each), *parsed) for each in written]
