@@ -37,6 +37,7 @@ from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
+from integration_tests.services.registry_native import PROGRAM, SchemaRegistry
 from tests.object_store import bucket, wire
 
 __all__ = ["bucket", "wire"]
@@ -99,6 +100,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("cluster"))
         if "copied_kafka" in fixtures:  # at one address, and with one folder
             item.add_marker(pytest.mark.xdist_group("copied-kafka"))
+        if item.get_closest_marker("registry"):  # one process of pytest-xdist starts one
+            item.add_marker(pytest.mark.xdist_group("registry"))
         if "installed" in fixtures:  # built once, which takes a minute
             item.add_marker(pytest.mark.xdist_group("installed"))
         if getattr(item, "originalname", "") == "test_a_million_rows":  # of each sink, half a minute
@@ -110,6 +113,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     omitted: dict[str, str] = {}
     if not config.getoption("--image"):
         omitted |= {item.nodeid: left_out.IMAGE for item in items if item.get_closest_marker("image")}
+    if PROGRAM not in os.environ:
+        needing = {item.nodeid for item in items if item.get_closest_marker("registry")}
+        omitted |= dict.fromkeys(needing, left_out.REGISTRY)
     faults = {item.nodeid for item in items if "fault" in item.keywords}
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()
@@ -256,6 +262,13 @@ def s3_port() -> int:
     store = ObjectStore()
     store.up()
     return store.port
+
+
+@pytest.fixture(scope="session")
+def registry(services: Services, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchemaRegistry]:
+    """A schema registry without logins."""
+    with SchemaRegistry(tmp_path_factory.mktemp("registry"), services.kafka_bootstrap) as started:
+        yield started
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ FAULT: Final = "fault tests"
 LONG: Final = "other long tests"
 CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
+REGISTRY: Final = "tests of a schema registry"
 SEARCH: Final = "long explorations of the protocol"
 
 _PLUGIN: Final = "left-out"
@@ -37,7 +38,8 @@ _LEFT_OUT: Final = "left out"
 """Key under which processes of pytest-xdist send the names to the process that records."""
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
-_COMMANDS: Final = {IMAGE: "make image", SEARCH: "scripts/test --all --no-lint --unit"}
+_OF_REGISTRY: Final = "EOS_PROVIDE_REGISTRY=… .venv/bin/python -m pytest integration_tests -m registry"
+_COMMANDS: Final = {IMAGE: "make image", REGISTRY: _OF_REGISTRY, SEARCH: "scripts/test --all --no-lint --unit"}
 
 
 @dataclass(frozen=True, slots=True)

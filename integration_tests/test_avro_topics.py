@@ -77,5 +77,5 @@ def test_killed_on_both_sides_of_the_decision(pipeline: Pipeline, services: Serv
         "1 bytes follow the last field",
         "not in Avro's single-object encoding: another first byte, or too short",
         "word: the record ends before the value",
-        "written with an unknown schema, of fingerprint 0000000000000000",
+        "written with the schema of fingerprint 0000000000000000: it is not among `writer_schema_files`",
     ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from connectors.api.contracts import Finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +43,10 @@ class Format(Protocol):
 
     Call order: `schema` on the driver and in tasks; `decode` once per batch of records, in any order.
 
-    Blocking: no call blocks; `decode` does no I/O.
+    Blocking: no call blocks, except `decode`, which may request a new schema from a service, once per process.
 
-    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value.
+    Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value, and SourceError
+    if a service does not answer: an outage is not a bad record.
 
     Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
     """
@@ -52,4 +56,23 @@ class Format(Protocol):
         """The columns of `Decoded.rows`."""
 
     def decode(self, values: pa.Array) -> Decoded:
-        """Decode a binary column that may hold nulls. Never blocks; raises nothing on account of what a value holds."""
+        """Decode a binary column that may hold nulls. Raises nothing because of a value."""
+
+
+@runtime_checkable
+class CheckedFormat(Protocol):
+    """An optional part of a format that needs a service: `eos doctor` shows whether the service answers.
+
+    Implemented by: a connector, in its `Format`. Called by: `check` of the source, on the driver.
+
+    Call order: no order. No run calls it.
+
+    Blocking: for some seconds at most.
+
+    Raises: nothing. An error of the service is a finding.
+
+    Rule: it changes nothing at the service.
+    """
+
+    def check(self) -> Sequence[Finding]:
+        """Return the findings."""

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
-from connectors.api.decoding import Format
+from connectors.api.decoding import CheckedFormat, Format
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
@@ -268,7 +268,9 @@ class KafkaSource:
 
     def check(self) -> Sequence[Finding]:
         """What `eos doctor` wants to know: settings, cluster, each topic, the group. Raises nothing."""
-        return doctor.findings(self.name, self.connection, self.topics, self.topics_pattern, self.group_id)
+        found = doctor.findings(self.name, self.connection, self.topics, self.topics_pattern, self.group_id)
+        more = self.format.check() if isinstance(self.format, CheckedFormat) else ()
+        return [*found, *(replace(each, check=f"{self.name}: {each.check}") for each in more)]
 
 
 def _begun(known: StartingPoint) -> Set[str]:

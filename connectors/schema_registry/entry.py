@@ -20,7 +20,7 @@ def _url(value: str) -> str:
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise wrong("not a URL of a registry", "https://registry.example:8081", "several, separated by commas")
         if parts.username or parts.password:
-            raise wrong("the URL has a user or a password", "username and password as keys of their own")
+            raise wrong("the URL has a user or a password", "keys username and password")
     return value
 
 
@@ -30,13 +30,13 @@ class RegistryEntry(Strict):
     url: Annotated[NonEmpty, AfterValidator(_url)]
     """Its address; several of one registry are separated by commas."""
     username: NonEmpty | None = None
-    """Of HTTP basic authentication."""
+    """For HTTP basic authentication."""
     password: NonEmpty | None = None
     """Best as `${env:NAME}` or `${file:/run/secrets/name}`."""
     token: NonEmpty | None = None
     """A bearer token, instead of username and password."""
     ca: LocalPath | None = None
-    """PEM file of the authorities that its certificate must come from; without it those of the machine."""
+    """PEM file of the authorities for its certificate; by default, certifi's."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -11,5 +11,6 @@ MARKERS: Final = (
     "this part, where a seed chooses among its cases",
     "fault: the test kills, stops, cuts off or sets back; added by itself (harness/fault_tests.py)",
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",
+    "registry: the test needs a schema registry; only where EOS_PROVIDE_REGISTRY names a program that runs one",
     "image: the test builds the product's image, which takes minutes; only with --image (make image)",
 )

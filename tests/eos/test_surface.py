@@ -23,7 +23,10 @@ from tests.eos.listing import MODULES, PAGE, listed, listing
 ROOT = Path(__file__).parents[2]
 
 JOB = ("EosError", "ExactlyOnce", "Spec", "SpecError", "load_spec", "register_formats", "run")
-CONTRACTS = ("CheckpointListener", "Committer", "DirectWriter", "Format", "MeasuredSource", "Sink", "Source", "Writer")
+CONTRACTS = (
+    *("CheckedFormat", "CheckpointListener", "Committer", "DirectWriter", "Format", "MeasuredSource"),
+    *("Sink", "Source", "Writer"),
+)
 VALUES = (
     *("CommitOutcome", "Committable", "CompletedCheckpoint", "Decoded", "Finding", "Horizon", "OffsetRange"),
     *("Prepared", "Scope", "SinkState", "StartingPoint", "TransactionId", "Undecodable"),

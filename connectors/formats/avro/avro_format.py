@@ -10,13 +10,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from connectors.api.contracts import Finding
 from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.avro.arrow_types import ArrowTypes
 from connectors.formats.avro.cursor import ALL, Cursor, Flags, Ints
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
-from connectors.formats.avro.writers import UnknownWriterError, Writers, parsed
+from connectors.formats.avro.writers import Writers, parsed
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -41,14 +42,17 @@ class AvroFormat:
         """The columns of the reader's schema. Raises SpecError if it is not valid."""
         return _columns(self.reader)
 
-    def check(self) -> None:
+    def check(self) -> Sequence[Finding]:
+        """Return the findings for `eos doctor`: whether the registry answers, if there is one."""
+        return self.writers.check()
+
+    def validate(self) -> None:
         """Raise SpecError if a schema is not valid, or a given writer's cannot be read with the reader's."""
         for writer in self.writers.given():
-            try:
-                _plan(writer, self.reader, self.truncate)
-            except IncompatibleError as error:
-                message = f"the writer's Avro schema cannot be read with the reader's: {error}"
-                raise SpecError(message, remedy="give a reader's schema that is compatible with it") from error
+            plan = _plan(writer, self.reader, self.truncate)
+            if isinstance(plan, str):
+                message = f"the writer's Avro schema cannot be read with the reader's: {plan}"
+                raise SpecError(message, remedy="give a reader's schema that is compatible with it")
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch, all records of one writer at once.
@@ -93,12 +97,14 @@ class AvroFormat:
         else:
             keys, marked = header.keys(values)
             bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
-        for key in np.unique(keys[marked]).tolist():
+        for key, writer in self.writers.find(np.unique(keys[marked]).tolist()).items():
             chosen = marked & (keys == np.uint64(key))
-            try:
-                yield _plan(self.writers.find(key), self.reader, self.truncate), chosen
-            except (UnknownWriterError, IncompatibleError) as error:
-                bad |= dict.fromkeys(places[chosen].tolist(), str(error))
+            plan = writer if isinstance(writer, str) else _plan(writer, self.reader, self.truncate)
+            if isinstance(plan, str):
+                name = header.schema_name.format(key) if header else "the writer's schema"
+                bad |= dict.fromkeys(places[chosen].tolist(), f"written with {name}: {plan}")
+            else:
+                yield plan, chosen
 
 
 @lru_cache(_PLANS)
@@ -107,8 +113,12 @@ def _columns(reader: str) -> pa.Schema:
 
 
 @lru_cache(_PLANS)
-def _plan(writer: Schema, reader: str, truncate: bool) -> RecordStep:
-    return resolve(writer, parsed(reader), truncate=truncate)
+def _plan(writer: Schema, reader: str, truncate: bool) -> RecordStep | str:
+    """Return the plan, or why no value of the writer can be read."""
+    try:
+        return resolve(writer, parsed(reader), truncate=truncate)
+    except IncompatibleError as error:
+        return str(error)
 
 
 def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:

@@ -77,7 +77,7 @@ class AvroEntry(FormatEntry):
         from connectors.formats.avro.avro_format import AvroFormat
 
         built = AvroFormat(self.schema_text, self._writers(), self.truncate_nanoseconds)
-        built.check()
+        built.validate()
         return built
 
     def _writers(self) -> Writers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final, Protocol
@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.api.contracts import Finding
 from connectors.formats.avro.cursor import Flags
 from connectors.formats.avro.nodes import Schema, parse_schema
-from connectors.schema_registry.client import Connection, UnknownSchemaError, schema_of
-from eos.errors import SpecError
+from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
+from eos.errors import SourceError, SpecError
 
 _KEPT: Final = 1_000
 """Schemas that a process keeps parsed."""
@@ -27,6 +28,7 @@ class Header:
     name: str  # for messages
     marker: bytes
     key_type: str  # numpy's type of the key, with its byte order
+    schema_name: str  # for messages; formats the key
 
     @property
     def size(self) -> int:
@@ -43,15 +45,11 @@ class Header:
         return keys.astype(np.uint64), marked & (np.diff(offsets) >= self.size)
 
 
-SINGLE_OBJECT: Final = Header("Avro's single-object encoding", b"\xc3\x01", "<u8")
+SINGLE_OBJECT: Final = Header("Avro's single-object encoding", b"\xc3\x01", "<u8", "the schema of fingerprint {:016x}")
 """The key is the CRC-64-AVRO fingerprint of the schema. Source: Avro 1.12 specification, "Single-object encoding"."""
 
-CONFLUENT: Final = Header("Confluent's wire format", b"\0", ">u4")
+CONFLUENT: Final = Header("Confluent's wire format", b"\0", ">u4", "schema {}")
 """The key is the id of the schema in a registry. Source: Confluent Schema Registry, "Wire format"."""
-
-
-class UnknownWriterError(Exception):
-    """No schema is known for a key. The text is the reason why the record is bad."""
 
 
 class Writers(Protocol):
@@ -59,15 +57,18 @@ class Writers(Protocol):
 
     @property
     def header(self) -> Header | None:
-        """The bytes in front of each record; None: there are none, and all records have one schema."""
+        """The bytes in front of each record; None: nothing, and all records have one schema."""
 
     def given(self) -> Sequence[Schema]:
         """Return the schemas that are known before any record is read. Never blocks. Raises SpecError."""
 
-    def find(self, key: int) -> Schema:
-        """Return the schema of a key, 0 without a header. May block once per key.
+    def check(self) -> Sequence[Finding]:
+        """Return the findings for `eos doctor`. May block; raises nothing."""
 
-        Raises UnknownWriterError if there is none, SourceError if a registry does not answer.
+    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
+        """Return the schema of each key, 0 without a header, or the reason why its records are bad.
+
+        May block where this process meets a key for the first time. Raises SourceError if a registry does not answer.
         """
 
 
@@ -81,8 +82,11 @@ class OneWriter:
     def given(self) -> Sequence[Schema]:
         return [parsed(self.text)]
 
-    def find(self, key: int) -> Schema:
-        return parsed(self.text)
+    def check(self) -> Sequence[Finding]:
+        return ()
+
+    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
+        return dict.fromkeys(keys, parsed(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +99,12 @@ class GivenWriters:
     def given(self) -> Sequence[Schema]:
         return [parsed(text) for text in self.texts]
 
-    def find(self, key: int) -> Schema:
-        fingerprint = key.to_bytes(8, "little")
-        for schema in self.given():
-            if schema.fingerprint == fingerprint:
-                return schema
-        raise UnknownWriterError(f"written with an unknown schema, of fingerprint {key:016x}")
+    def check(self) -> Sequence[Finding]:
+        return ()
+
+    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
+        known = {int.from_bytes(schema.fingerprint, "little"): schema for schema in self.given()}
+        return {key: known.get(key, "it is not among `writer_schema_files`") for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +115,27 @@ class RegisteredWriters:
     header: ClassVar[Header | None] = CONFLUENT
 
     def given(self) -> Sequence[Schema]:
-        return []
+        return ()
 
-    def find(self, key: int) -> Schema:
+    def check(self) -> Sequence[Finding]:
         try:
-            found = schema_of(self.registry, key)
-        except UnknownSchemaError as error:
-            raise UnknownWriterError(str(error)) from None
-        if found.kind != "AVRO":
-            raise UnknownWriterError(f"schema {key} of the registry is of the kind {found.kind}, not AVRO")
-        try:
-            return parsed(found.text, found.references)
-        except SpecError as error:
-            raise UnknownWriterError(f"schema {key} of the registry: {error.message}") from None
+            return [Finding("schema registry", True, f"{self.registry.url}: {subjects(self.registry)} subjects")]
+        except SourceError as error:
+            return [Finding("schema registry", False, error.message, error.remedy)]
+
+    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
+        return {key: _usable(found) for key, found in schemas_of(self.registry, keys).items()}
+
+
+def _usable(found: RegisteredSchema | None) -> Schema | str:
+    if found is None:
+        return "the schema registry does not have it"
+    if found.kind != "AVRO":
+        return f"it is of the kind {found.kind}, not AVRO"
+    try:
+        return parsed(found.text, found.references)
+    except SpecError as error:
+        return f"it cannot be read: {error.message}"
 
 
 @lru_cache(_KEPT)

@@ -32,7 +32,7 @@ def encode(schema: Any, value: Any) -> bytes:
 def decode(reader: Any, values: Sequence[bytes | None], writer: Any = None, **settings: Any) -> Decoded:
     """Decode values of one writer, by default of the reader's schema."""
     format_ = AvroFormat(json.dumps(reader), OneWriter(json.dumps(reader if writer is None else writer)), **settings)
-    format_.check()
+    format_.validate()
     decoded = format_.decode(pa.array(values, pa.binary()))
     decoded.rows.validate(full=True)
     return decoded
