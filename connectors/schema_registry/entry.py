@@ -16,11 +16,16 @@ if TYPE_CHECKING:
 
 def _url(value: str) -> str:
     for each in value.split(","):
-        parts = urlsplit(each.strip())
+        try:
+            parts = urlsplit(each.strip())
+        except ValueError:  # of what is not an IPv6 address; its message would quote the URL
+            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise wrong("not a URL of a registry", "https://registry.example:8081", "several, separated by commas")
         if parts.username or parts.password:
             raise wrong("the URL has a user or a password", "keys username and password")
+        if parts.query or parts.fragment:
+            raise wrong("the URL has a query or a fragment", "only scheme, host, port and path")
     return value
 
 
