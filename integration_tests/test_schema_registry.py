@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -142,6 +142,19 @@ def _spec(pipeline: Pipeline, registry: SchemaRegistry) -> None:
     }
 
 
+def _encoding(schema_id: int) -> Callable[[Row], bytes]:
+    """Write rows with _NEWER, under this id."""
+    schema = json.loads(_NEWER)
+
+    def encode(row: Row) -> bytes:
+        content = io.BytesIO(b"\0" + schema_id.to_bytes(4))
+        content.seek(0, io.SEEK_END)
+        fastavro.schemaless_writer(content, schema, dict(zip(("id", "word", "payload"), row, strict=True)))
+        return content.getvalue()
+
+    return encode
+
+
 def _encoders(registry: SchemaRegistry, topic: str) -> Iterator[AvroSerializer]:
     """Serializers of the client that users write with: one for each schema, which they register."""
     client = _client(registry)
@@ -209,23 +222,46 @@ def test_no_record_is_bad_because_the_registry_is_away(pipeline: Pipeline, servi
     with SchemaRegistry(tmp_path, services.kafka_bootstrap) as registry:
         _spec(pipeline, registry)
         pipeline.source["on_bad_record"] = "skip"
-        schema = json.loads(_NEWER)
-        given = _client(registry).register_schema("away", Schema(_NEWER, "AVRO"))
-
-        def encode(row: Row) -> bytes:
-            content = io.BytesIO(b"\0" + given.to_bytes(4))
-            content.seek(0, io.SEEK_END)
-            fastavro.schemaless_writer(content, schema, dict(zip(("id", "word", "payload"), row, strict=True)))
-            return content.getvalue()
-
-        pipeline.workload.encode = encode
+        pipeline.workload.encode = _encoding(_client(registry).register_schema("away", Schema(_NEWER, "AVRO")))
         pipeline.workload.produce(300)
         registry.kill()
         pipeline.spec["restart"] = {"strategy": "none"}
-        failed = pipeline.start()
-        assert failed.wait(120) != 0
-        assert f"the schema registry at {registry.url} does not answer" in failed.output()
+        pipeline.start().fail(f"the schema registry at {registry.url} does not answer")
         registry.start()
         pipeline.catch_up()
     assert pipeline.table.rows() == pipeline.workload.expected
     assert pipeline.table.count() == 300
+
+
+_SWAPPED: Final = _record(("id", "long"), ("payload", ["null", "string"]), ("word", "string"))
+"""Reads what _NEWER has written: `word` as `payload`, and `payload` as `word`."""
+
+
+@pytest.mark.in_turns
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("chained", [False, True])
+def test_h35_an_id_that_names_another_schema_stops_the_pipeline(
+    pipeline: Pipeline, services: Services, tmp_path: Path, *, chained: bool
+) -> None:
+    """The registry lost its schemas, and has given the id of one of them to another."""
+    with SchemaRegistry(tmp_path, services.kafka_bootstrap) as registry:
+        _spec(pipeline, registry)
+        if chained:
+            pipeline.spec["transforms"] = []
+            pipeline.spec["sinks"][0]["from"] = "incoming"
+        given = _client(registry).register_schema("before", Schema(_NEWER, "AVRO"))
+        pipeline.workload.encode = _encoding(given)
+        pipeline.workload.produce(300)
+        pipeline.catch_up()
+        registry.replace()
+        assert _client(registry).register_schema("after", Schema(_SWAPPED, "AVRO")) == given
+        pipeline.workload.produce(100)
+        pipeline.start().fail("source incoming: schema 1 is now another schema", "restore its newest state")
+        assert pipeline.table.count() == 300
+        assert pipeline.prepared() == []
+        registry.put_back()
+        pipeline.catch_up()
+    assert pipeline.table.rows() == pipeline.workload.expected
+    assert pipeline.table.count() == 400
+    assert list(pipeline.head.schemas["incoming"]) == [f"schema {given}"]
+    assert pipeline.decided().schemas == pipeline.head.schemas

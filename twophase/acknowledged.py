@@ -1,12 +1,12 @@
-"""Whether what a job has acknowledged is whole: of this run, of these sinks, and of every task (R6)."""
+"""Whether what a job has acknowledged is whole: of this run, these sinks, every task and the same schemas (R6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eos.errors import ConnectorError, PrepareError
+from eos.errors import ConnectorError, IdentityError, PrepareError
 from twophase.ids import Scope, sink_key
-from twophase.values import Committable
+from twophase.values import Committable, MetSchemas, Schemas
 
 
 def mistake(
@@ -37,4 +37,26 @@ def mistake(
     if len(everybody) <= max(everybody, default=-1):
         found = f"{len(everybody)} of {max(everybody) + 1} or more"
         return PrepareError(f"checkpoint {number}: there is not one acknowledgement of each task, but {found}")
+    return None
+
+
+def other_schema(checkpoint_id: int, known: Schemas, met: MetSchemas) -> ConnectorError | None:
+    """What is wrong with the schemas that tasks have decoded records with; None if nothing is (H35).
+
+    `known`: those of head. Records name a schema, and only where it is always the same one, a checkpoint that is read
+    once more gives the same rows.
+    """
+    for source, schemas in met.items():
+        first = dict(known.get(source, {}))
+        for name, fingerprint in sorted(schemas):
+            if first.setdefault(name, fingerprint) != fingerprint:
+                message = (
+                    f"checkpoint {checkpoint_id}: source {source}: {name} is now another schema (fingerprint "
+                    f"{fingerprint}) than the one that records were decoded with before ({first[name]})"
+                )
+                remedy = (
+                    "the schema registry went back in time, or was replaced: restore its newest state. If its ids have "
+                    "new meanings for good, `eos reset` reads on without the old ones"
+                )
+                return IdentityError(message, remedy=remedy)
     return None

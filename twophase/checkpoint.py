@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eos.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase import messages
-from twophase.acknowledged import mistake
+from twophase.acknowledged import mistake, other_schema
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue, RecordRef
@@ -57,7 +57,7 @@ def decide(owned: Ownership, begin: BatchStart, sinks: Sequence[str]) -> Steps[C
         scope = replace(scope, attempt=owned.head.next_attempt(scope.checkpoint_id))
         yield from messages.Permit(scope, owned.counted, owned.absent)
         answer = yield from messages.RunWriters(scope)
-    error = answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)
+    error = answer.error if isinstance(answer, Failed) else _mistake(owned, scope, sinks, answer)
     if error is not None:
         yield from _abort(owned, scope, error)
         raise error
@@ -87,7 +87,7 @@ def _note(owned: Ownership, begin: BatchStart, sinks: Sequence[str], retained: i
         answer = yield from messages.RunWriters(scope, direct=True)
     if isinstance(answer, Failed):
         raise answer.error
-    if error := mistake(scope, sinks, answer.committables):
+    if error := _mistake(owned, scope, sinks, answer):
         raise error
     record = _record(scope, begin, ranges, answer, direct=True)
     put, before = put_record_of(record), owned.head.records
@@ -96,6 +96,11 @@ def _note(owned: Ownership, begin: BatchStart, sinks: Sequence[str], retained: i
     yield from messages.Emit(Decided(record))
     yield from tell(owned, record, before)
     return record
+
+
+def _mistake(owned: Ownership, scope: Scope, sinks: Sequence[str], done: Acknowledged) -> ConnectorError | None:
+    wrong = mistake(scope, sinks, done.committables)
+    return wrong or other_schema(scope.checkpoint_id, owned.head.schemas, done.schemas)
 
 
 def _record(
@@ -108,7 +113,15 @@ def _record(
 ) -> CheckpointRecord:
     method = done.digest_method
     return CheckpointRecord(
-        scope, ranges, begin.offsets_log, done.committables, begin.at, done.at, direct, digest_method=method
+        scope,
+        ranges,
+        begin.offsets_log,
+        done.committables,
+        begin.at,
+        done.at,
+        direct,
+        digest_method=method,
+        schemas={source: dict(sorted(met)) for source, met in done.schemas.items() if met},
     )
 
 

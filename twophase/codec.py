@@ -127,6 +127,7 @@ def encode_head(head: HeadValue, part: Part | None = None) -> bytes:
         "positions": head.positions,
         "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
         "sinks": head.sinks,
+        **({"schemas": head.schemas} if head.schemas else {}),
         **({"direct": direct} if (direct := [ref.checkpoint_id for ref in head.records if ref.direct]) else {}),
         **({"origin": _origin_to_json(head.origin)} if head.origin is not None else {}),
     }
@@ -183,6 +184,7 @@ def decode_head(content: bytes, load: Callable[[Part], Splits] = _no_part) -> He
             initial=document["initial"],
             identities=document["identities"],
             positions=document["positions"],
+            schemas=document.get("schemas", {}),
             records=tuple(_ref(document, *ref) for ref in document["records"]),
             sinks=tuple(document["sinks"]),
             origin=Origin(**document["origin"]) if "origin" in document else None,
@@ -221,6 +223,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             },
             "started_at": record.started_at,
             "decided_at": record.decided_at,
+            **({"schemas": record.schemas} if record.schemas else {}),
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
             **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
@@ -251,6 +254,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             direct=document.get("direct", False),
             state_partitions=document.get("state_partitions"),
             digest_method=_method(document.get("digest_method")),
+            schemas=document.get("schemas", {}),
             written_by=_version(document.get("written_by", "")),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from twophase.positions import Position, Positions
-from twophase.values import StartingPoint
+from twophase.values import Schemas, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,8 @@ class HeadValue:
     records: tuple[RecordRef, ...] = ()  # ascending by checkpoint; contains all above `committed`
     sinks: tuple[str, ...] = ()  # names as of the newest start: no other sink can hold anything prepared (R2)
     origin: Origin | None = None  # of a life that began from a savepoint
+    schemas: Schemas = field(default_factory=dict)
+    """Schemas that decided records were decoded with. Invariant: a name never gets another fingerprint (H35)."""
     unknown: tuple[str, ...] = ()  # fields of a newer version; then this one only reads (codec.check_writable)
 
     @property

@@ -25,6 +25,7 @@ from twophase.values import (
     CheckpointRecord,
     CommitOutcome,
     Committable,
+    MetSchemas,
     SinkState,
     SparkState,
     StartingPoint,
@@ -77,6 +78,7 @@ class Acknowledged:
     counted: Mapping[str, int] = field(default_factory=dict)
     """Of a repair: by dead-letter sink that has lost nothing, the number of rows that it would get. No task writes
     them, so the sink is not in `committables`."""
+    schemas: MetSchemas = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 
 from eos.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase import messages
-from twophase.acknowledged import mistake
+from twophase.acknowledged import mistake, other_schema
 from twophase.checkpoint import close, put_record_of
 from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
 from twophase.head_value import HeadValue, RecordRef
@@ -137,7 +137,8 @@ def _write_again(owned: Ownership, ref: RecordRef, loss: Loss) -> Steps[None]:
     if isinstance(answer, Failed):
         made: CheckpointRecord | ConnectorError = answer.error
     else:
-        made = rebuild_record(scope, loss, answer.committables, answer.counted)
+        wrong = other_schema(scope.checkpoint_id, owned.head.schemas, answer.schemas)
+        made = wrong or rebuild_record(scope, loss, answer.committables, answer.counted)
     if isinstance(made, CheckpointRecord):
         again = yield from _ask(number, {sink: made.committables[sink] for sink in loss.lost})
         if again:

@@ -9,7 +9,7 @@ head is born with asks for none of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from eos.errors import IdentityError
@@ -21,7 +21,7 @@ from twophase.messages import Steps
 from twophase.positions import Positions
 from twophase.reset import Begun, ClaimExpected, begin, read_expected
 from twophase.transitions import SetPositions
-from twophase.values import CheckpointRecord, SinkState, StartingPoint
+from twophase.values import CheckpointRecord, Schemas, SinkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Seed:
     begins: Mapping[str, StartingPoint]  # by source: where each split began, and topic ids
     positions: Mapping[str, Positions]  # by source: where each split goes on
     at: float  # seconds since 1970, when its checkpoint was decided
+    schemas: Schemas = field(default_factory=dict)  # that its state may have been decoded with
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Restore:
             completed=seed.checkpoint_id,
             committed=seed.checkpoint_id,
             positions=seed.positions,
+            schemas=seed.schemas,
             records=(self.ref,) if self.ref is not None else (),
             sinks=self.sinks,
             origin=Origin(seed.savepoint, seed.checkpoint_id, self.ended),

@@ -13,7 +13,7 @@ from typing import Protocol
 from eos.errors import IdentityError, PermitRevokedError
 from twophase.head_value import HeadValue, RecordRef
 from twophase.positions import is_before
-from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
+from twophase.values import CheckpointRecord, OffsetRange, Schemas, StartingPoint
 
 
 class Transition(Protocol):
@@ -103,6 +103,7 @@ class Complete:
             head,
             completed=number,
             positions=positions,
+            schemas=_joined(head.schemas, self.record.schemas),
             records=(*head.records, self.ref),
             aborted_checkpoint=-1,
             aborted_attempt=0,
@@ -196,6 +197,11 @@ class CompleteDirect:
 
     def apply(self, head: HeadValue) -> HeadValue:
         return Committed(self.complete.record.checkpoint_id, self.retained).apply(self.complete.apply(head))
+
+
+def _joined(known: Schemas, met: Schemas) -> Schemas:
+    """What is already stored stays as it is."""
+    return {**known, **{source: {**each, **known.get(source, {})} for source, each in met.items()}}
 
 
 def _check_not_aborted(head: HeadValue, record: CheckpointRecord) -> None:

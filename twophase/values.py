@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -44,6 +44,14 @@ class OffsetRange:
     def records(self) -> int | None:
         """Offsets between the two; with gaps (markers, compaction) more than records. None: the source has no count."""
         return distance(self.start, self.end)
+
+
+Schemas = Mapping[str, Mapping[str, str]]
+"""By source: the schemas that records name, by that name, each with the fingerprint of its content."""
+
+MetSchemas = Mapping[str, Collection[tuple[str, str]]]
+"""By source: name and fingerprint of each schema that a task has decoded records with. Two tasks may have got two
+schemas of one name (H35)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,7 @@ class CheckpointRecord:
     direct: bool = False  # at-least-once: tasks committed their rows themselves, and no sink has a witness of them
     state_partitions: int | None = None  # of a rescale: into how many it has divided the state; no task has run
     digest_method: int | None = DIGEST_METHODS[-1]  # or another version's; None in records that name none
+    schemas: Schemas = field(default_factory=dict)  # that its records were decoded with
     written_by: str = installed_version()  # the version of eos that decided; empty in records that name none
 
     @property

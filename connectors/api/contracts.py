@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Protocol, runtime_checkable
+from typing import ClassVar, Final, Protocol, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
@@ -189,6 +189,31 @@ class Source(Protocol):
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`. An error of the service is a finding, and is not raised."""
+
+
+class SchemaSource(Source, Protocol):
+    """An optional part of a source: its records name the schemas that they are decoded with.
+
+    Implemented by: a connector, in its `Source`. Called by: tasks, in place of `Source.read`. The decision keeps the
+    schemas: a checkpoint that is read once more must be decoded with the same ones (H35).
+    """
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether records name schemas."""
+
+    def read_with_schemas(
+        self,
+        ranges: Sequence[OffsetRange],
+        on_bad_records: Callable[[int], None],
+        on_schemas: Callable[[Mapping[str, str]], None],
+    ) -> Iterator[pa.RecordBatch]:
+        """See `Source.read`. `on_schemas`: called with `Decoded.schemas` before the batch that they were used for."""
+
+
+def names_schemas(source: Source) -> TypeGuard[SchemaSource]:
+    """Whether the decision has to keep the schemas of this source."""
+    return bool(getattr(source, "names_schemas", False))
 
 
 @runtime_checkable

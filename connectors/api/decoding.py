@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -33,6 +33,9 @@ class Decoded:
 
     rows: pa.RecordBatch  # the good records, in order
     bad: tuple[Undecodable, ...] = ()  # by ascending index
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    """The schemas that good records name, by that name, each with the fingerprint of its content. Empty where records
+    name none, or by their content: only a name can get another schema (H35)."""
 
 
 class Format(Protocol):
@@ -57,6 +60,15 @@ class Format(Protocol):
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a binary column that may hold nulls. Raises nothing because of a value."""
+
+
+@runtime_checkable
+class NamedSchemas(Protocol):
+    """An optional part of a format: records name their schema, and somebody else keeps the schema of a name (H35)."""
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether `Decoded.schemas` has any."""
 
 
 @runtime_checkable

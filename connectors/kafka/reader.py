@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -32,16 +32,18 @@ def read_ranges(
     *,
     skip_lost: bool = False,
     on_bad_records: Callable[[int], None] = lambda _count: None,
+    on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
     A batch is of one split; it has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is
     larger. Every value is decoded whole: whether it is bad does not depend on the columns that are wanted. Metadata is
     bad only where it is wanted: a pipeline that does without it pays nothing for it, and is not stopped by it.
-    `on_bad_records` is told how many were left out of a batch for `bad_records_of`.
+    `on_bad_records` is told how many were left out of a batch for `bad_records_of`, and `on_schemas` the schemas that
+    its records name, if they name any.
     """
     for group in _gathered(messages(client, ranges, skip_lost=skip_lost)):
-        batch = _batch(group, decoder, schema, on_bad_record, on_bad_records)
+        batch = _batch(group, decoder, schema, on_bad_record, on_bad_records, on_schemas)
         if batch.num_rows:
             yield batch
 
@@ -102,8 +104,11 @@ def _batch(
     schema: pa.Schema,
     on_bad_record: OnBadRecord,
     on_bad_records: Callable[[int], None],
+    on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
 ) -> pa.RecordBatch:
     decoded = decoder.decode(columns.values_of(group))
+    if decoded.schemas:
+        on_schemas(decoded.schemas)
     undecoded = {entry.index for entry in decoded.bad}
     places = [index for index in range(len(group)) if index not in undecoded] if undecoded else range(len(group))
     names = [name for name in schema.names if name in columns.METADATA.names]

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
-from connectors.api.decoding import CheckedFormat, Format
+from connectors.api.decoding import CheckedFormat, Format, NamedSchemas
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
@@ -220,6 +220,19 @@ class KafkaSource:
             UnknownTopicError, SourceAccessError: as they say.
             SourceError: nothing came for `read_timeout_s`; a retry reads the ranges again from their starts.
         """
+        yield from self.read_with_schemas(ranges, on_bad_records)
+
+    @property
+    def names_schemas(self) -> bool:
+        return isinstance(self.format, NamedSchemas) and self.format.names_schemas
+
+    def read_with_schemas(
+        self,
+        ranges: Sequence[OffsetRange],
+        on_bad_records: Callable[[int], None],
+        on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
+    ) -> Iterator[pa.RecordBatch]:
+        """See `read`, and SchemaSource."""
         ranges = [each for each in ranges if not each.is_empty]
         if not ranges:
             return
@@ -234,6 +247,7 @@ class KafkaSource:
                 self.on_bad_record,
                 skip_lost=skip_lost,
                 on_bad_records=on_bad_records,
+                on_schemas=on_schemas,
             ):
                 if first:
                     faults.point("reading")

@@ -37,8 +37,9 @@ class SchemaRegistry:
         self._log = folder / "registry.log"
         self._kafka = kafka
         own = secrets.token_hex(5)
+        self._first_topic = f"_schemas_{own}"
         self._settings = {
-            "KARAPACE_TOPIC_NAME": f"_schemas_{own}",
+            "KARAPACE_TOPIC_NAME": self._first_topic,
             "KARAPACE_GROUP_ID": f"registry-{own}",  # among its members one is elected, which alone registers schemas
             "KARAPACE_SESSION_TIMEOUT_MS": "6000",  # so long a killed one stays elected
             "KARAPACE_WAITING_TIME_BEFORE_ACTING_AS_MASTER_MS": "100",  # it is alone
@@ -79,6 +80,18 @@ class SchemaRegistry:
                 return
             time.sleep(0.1)
         raise ServiceError(f"the schema registry did not answer; the end of {self._log}:\n{tail(self._log)}")
+
+    def replace(self) -> None:
+        """Start it on no schemas at its address, as one of which everything was lost. It gives its ids anew."""
+        self.kill()
+        self._settings["KARAPACE_TOPIC_NAME"] = f"_schemas_{secrets.token_hex(5)}"
+        self.start()
+
+    def put_back(self) -> None:
+        """Start it on the schemas that it had before `replace`."""
+        self.kill()
+        self._settings["KARAPACE_TOPIC_NAME"] = self._first_topic
+        self.start()
 
     def _is_elected(self) -> bool:
         scheme = "https" if "KARAPACE_SERVER_TLS_CERTFILE" in self._settings else "http"

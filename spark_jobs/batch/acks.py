@@ -16,6 +16,7 @@ from connectors.dead_letters import RECORD
 from connectors.row_bisector import decode_dead_letters
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.observe.history.model import Acknowledgement
+from spark_jobs.query.marks import schemas_in
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import sink_key
 from twophase.values import Committable
@@ -23,10 +24,10 @@ from twophase.values import Committable
 _SECONDS: Final = ("at", "read_s", "write_s", "prepare_s")
 
 ACKNOWLEDGEMENT: Final = ", ".join(
-    ("committable binary", "refused binary", *(f"{name} double" for name in _SECONDS), "skipped bigint")
+    ("committable binary", "refused binary", *(f"{name} double" for name in _SECONDS), "skipped bigint, schemas string")
 )
 """Schema of what a task returns: one row for each of its sinks, one for the rows that it put aside, if any, and one for
-how many records it left out, if it reads a source and has left out any."""
+how many records it left out and which schemas they named, if it reads a source and there are any."""
 
 _SCHEMA: Final = pa.schema(
     [
@@ -34,6 +35,7 @@ _SCHEMA: Final = pa.schema(
         ("refused", pa.binary()),
         *((name, pa.float64()) for name in _SECONDS),
         ("skipped", pa.int64()),
+        ("schemas", pa.string()),
     ]
 )
 
@@ -64,9 +66,14 @@ def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: b
     return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
 
-def left_out(records: int) -> pa.RecordBatch:
-    """What a task returns that has left out so many records of a source."""
-    return pa.RecordBatch.from_pylist([{"skipped": records}], schema=_SCHEMA)
+def of_source(left_out: int, schemas: str) -> pa.RecordBatch:
+    """What a task returns that has left out so many records of a source, and read others by these schemas."""
+    return pa.RecordBatch.from_pylist([{"skipped": left_out, "schemas": schemas}], schema=_SCHEMA)
+
+
+def schemas(acknowledged: pa.Table) -> frozenset[tuple[str, str]]:
+    """Return the schemas of all tasks, as far as they read sources."""
+    return schemas_in(filter(None, acknowledged.column("schemas").to_pylist()))
 
 
 def skipped(acknowledged: pa.Table) -> int:

@@ -14,9 +14,10 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from connectors.api.contracts import Source
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
-from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, skipped
+from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, schemas, skipped
 from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
@@ -27,13 +28,14 @@ from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
-from spark_jobs.query.running_query import EndsHeld, job_group
+from spark_jobs.query.marks import observation, schemas_in
+from spark_jobs.query.running_query import EndsHeld, job_group, observed_text
 from spark_jobs.query.task_counts import task_counts
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
-from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable
+from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable, MetSchemas
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -55,6 +57,7 @@ class SparkBatch:
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     skipping: Skipping | None = None  # where a source leaves bad records out
+    naming: Sequence[Source] = ()  # sources whose records name schemas
     skipped: Skipped = field(default_factory=dict, init=False)
     rules: tuple[RuleCount, ...] = field(default=(), init=False)  # of the steps, once the tasks have run
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
@@ -120,7 +123,8 @@ class SparkBatch:
             *measured(names, acknowledged, prepared),
             *measured(names, put_aside, letters),
         )
-        return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())
+        met = self._met_schemas(acknowledged)
+        return Acknowledged(by_sink(names, [*prepared, *letters]), time.time(), schemas=met)
 
     def rewrite_missing(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
         """Run the jobs of `run_writers` in the same tasks: what is lost is written and prepared, the rest is counted.
@@ -161,7 +165,7 @@ class SparkBatch:
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted)
+        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted, self._met_schemas(found))
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
@@ -213,6 +217,13 @@ class SparkBatch:
         else:
             self.skipped = self.skipping.counted(self.frame, ranges)
         return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
+
+    def _met_schemas(self, acknowledged: pa.Table) -> MetSchemas:
+        """Return the schemas that the records of this batch have named (H35). Called when the job has ended."""
+        if self.chain is not None:
+            return {self.chain.source.name: schemas(acknowledged)}
+        texts = {source.name: observed_text(self.frame, observation(source), "schemas") for source in self.naming}
+        return {name: schemas_in(text.splitlines()) for name, text in texts.items()}
 
     def _rejected(self, checks: RuleChecks) -> Rejected:
         """The rows that rules reject. A second job computes them, only if there are any."""

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.api.contracts import Source
-from spark_jobs.batch.acks import ACKNOWLEDGEMENT, left_out
+from spark_jobs.batch.acks import ACKNOWLEDGEMENT, of_source
+from spark_jobs.query.marks import Met
 from spark_jobs.query.tasks import numbers, numbers_in, shares
 from twophase.values import OffsetRange
 
@@ -39,9 +40,11 @@ class Chain:
         tasks = list(shares(ranges, self.source.split_above, self.source.join_below))
         return numbers(spark, len(tasks)).mapInArrow(_ChainedTask(self, tasks, task), ACKNOWLEDGEMENT)
 
-    def read(self, ranges: Sequence[OffsetRange], leave_out: Callable[[int], None]) -> Iterator[pa.RecordBatch]:
+    def read(
+        self, ranges: Sequence[OffsetRange], met: Met, leave_out: Callable[[int], None]
+    ) -> Iterator[pa.RecordBatch]:
         """In a task: the rows of its ranges. `leave_out`: see Source.read."""
-        return (batch.select(self.columns) for batch in self.source.read(ranges, leave_out))
+        return (batch.select(self.columns) for batch in met.read(self.source, ranges, leave_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,11 @@ class _ChainedTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in numbers_in(batches):
-            counts: list[int] = []
-            yield from self.write(self.chain.read(self.tasks[number], counts.append))
-            if any(counts):
-                yield left_out(sum(counts))
+            counts, met = list[int](), Met()
+            yield from self.write(self.chain.read(self.tasks[number], met, counts.append))
+            schemas = met.new()
+            if schemas or any(counts):
+                yield of_source(sum(counts), schemas)
 
 
 def may_chain(spec: Spec) -> bool:

@@ -182,9 +182,9 @@ def _seed(
         return Seed(manifest.id, -1, None, "", goes_on, {}, manifest.decided_at)
     number = manifest.checkpoint_id
     log = (folder / manifests.SPARK / "offsets" / str(number)).read_text()
-    return Seed(
-        manifest.id, number, at.query_id, spark_rewriting.offsets(log, order), begins, positions, manifest.decided_at
-    )
+    offsets_log = spark_rewriting.offsets(log, order)
+    decided_at, schemas = manifest.decided_at, at.schemas
+    return Seed(manifest.id, number, at.query_id, offsets_log, begins, positions, decided_at, schemas)
 
 
 def _operators_in(folder: Path, manifest: Manifest) -> int:

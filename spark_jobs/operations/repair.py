@@ -132,8 +132,16 @@ class Rerun:
                     message = f"Spark planned batch {number} and not {record.checkpoint_id}"
                     raise ReplayMismatchError(message, remedy="Spark's checkpoint was changed; restore it")
                 timeout_s = self.spec.checkpoint.timeout_s
-                flow, stateful = pipeline.flow, pipeline.stateful
-                batch = SparkBatch(frame, number, flow, stateful, timeout_s, pipeline.letters, record.ranges)
+                batch = SparkBatch(
+                    frame,
+                    number,
+                    pipeline.flow,
+                    pipeline.stateful,
+                    timeout_s,
+                    pipeline.letters,
+                    record.ranges,
+                    naming=pipeline.naming,
+                )
                 answers.append(batch.rewrite_missing(scope, record, lost))
                 raise _DoneError
             except BaseException as error:  # kept as it is: Spark passes on nothing but its text

@@ -1,13 +1,15 @@
-"""Marks: rows by which a source counts the bad records that it leaves out, without a job of its own.
+"""Marks: rows by which a source tells the driver about the records that it reads, without a job of its own.
 
 A source that rejects records, or leaves them out, ends each range that it reads with one more row, a *mark*. A hidden
-column of the mark says how many records were bad. Spark counts the marks while the rows pass and drops them, so no step
-sees one. The count arrives with the results of the successful tasks, before the job is over.
+column of the mark says how many records were bad. A source whose records name schemas has a mark with their names and
+fingerprints before the first record of each schema. Spark counts and collects the marks while the rows pass and drops
+them, so no step sees one. The result arrives with the results of the successful tasks, before the job is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -16,21 +18,24 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import DataFrame, functions
 
-from connectors.api.contracts import Source
+from connectors.api.contracts import Source, names_schemas
 from twophase.values import OffsetRange
 
 _ASIDE: Final = "_eos_aside"
 """Hidden column of what such a source gives: NULL in a record's row; in a mark, how many were put aside."""
+_SCHEMAS: Final = "_eos_schemas"
+"""Hidden column of a source whose records name schemas: NULL in a record's row; in a mark of its own, JSON of them."""
 
 
-def counts_bad(source: Source) -> bool:
-    """Whether bad records of this source are no error, and so are to be counted."""
-    return source.rejects_bad_records or source.skips_bad_records
+def has_marks(source: Source) -> bool:
+    """Whether the driver has to know more of this source than its records."""
+    return source.rejects_bad_records or source.skips_bad_records or names_schemas(source)
 
 
-def with_mark(schema: pa.Schema) -> pa.Schema:
-    """What Spark is told of a source whose bad records are counted."""
-    return schema.append(pa.field(_ASIDE, pa.int64()))
+def with_mark(source: Source) -> pa.Schema:
+    """What Spark is told of a source with marks."""
+    schema = source.schema.append(pa.field(_ASIDE, pa.int64()))
+    return schema.append(pa.field(_SCHEMAS, pa.string())) if names_schemas(source) else schema
 
 
 def read_and_mark(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
@@ -41,11 +46,45 @@ def read_and_mark(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.
         nonlocal aside
         aside += count
 
-    schema = with_mark(source.schema)
-    for batch in source.read(ranges, on_bad_records):
-        yield pa.record_batch([*batch.columns, pa.nulls(batch.num_rows, pa.int64())], schema=schema)
+    schema = with_mark(source)
+    hidden = [field.type for field in schema][len(source.schema) :]
     nothing = [_nothing(field) for field in source.schema]
-    yield pa.record_batch([*nothing, pa.array([aside], pa.int64())], schema=schema)
+    met = Met()
+    for batch in met.read(source, ranges, on_bad_records):
+        if schemas := met.new():
+            yield pa.record_batch([*nothing, pa.nulls(1, pa.int64()), pa.array([schemas])], schema=schema)
+        yield pa.record_batch([*batch.columns, *(pa.nulls(batch.num_rows, kind) for kind in hidden)], schema=schema)
+    yield pa.record_batch([*nothing, pa.array([aside]), *(pa.nulls(1, kind) for kind in hidden[1:])], schema=schema)
+
+
+class Met:
+    """The schemas that the records of a task have named so far."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str]] = set()
+        self._new: set[tuple[str, str]] = set()
+
+    def read(
+        self, source: Source, ranges: Sequence[OffsetRange], on_bad_records: Callable[[int], None]
+    ) -> Iterator[pa.RecordBatch]:
+        """See Source.read."""
+        if names_schemas(source):
+            return source.read_with_schemas(ranges, on_bad_records, self._add)
+        return source.read(ranges, on_bad_records)
+
+    def _add(self, schemas: Mapping[str, str]) -> None:
+        self._new.update(schemas.items() - self._seen)
+        self._seen |= self._new
+
+    def new(self) -> str:
+        """Return JSON of the schemas that are new since the last call; empty without any."""
+        new, self._new = self._new, set()
+        return json.dumps(sorted(new)) if new else ""
+
+
+def schemas_in(texts: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return name and fingerprint of each schema that tasks have met. `texts`: see Met.new."""
+    return frozenset((name, fingerprint) for text in texts for name, fingerprint in json.loads(text))
 
 
 def _nothing(field: pa.Field) -> pa.Array:
@@ -64,15 +103,20 @@ def _zero(kind: pa.DataType) -> Any:
         pt.is_date: date(1970, 1, 1),
         pt.is_timestamp: datetime(1970, 1, 1),
         pt.is_list: [],
+        pt.is_map: [],
     }
     return next((zero for test, zero in zeros.items() if test(kind)), 0)
 
 
 def counting(source: Source, frame: DataFrame) -> DataFrame:
     """The records of a source as the steps get them. Spark moves no filter of theirs before the count."""
-    aside = functions.col(_ASIDE)
-    counts = functions.count(aside).alias("marks"), functions.sum(aside).alias("aside")
-    return frame.observe(observation(source), *counts).where(aside.isNull()).drop(_ASIDE)
+    aside, schemas = functions.col(_ASIDE), functions.col(_SCHEMAS)
+    found = [functions.count(aside).alias("marks"), functions.sum(aside).alias("aside")]
+    if not names_schemas(source):
+        return frame.observe(observation(source), *found).where(aside.isNull()).drop(_ASIDE)
+    found.append(functions.array_join(functions.collect_set(schemas), "\n").alias("schemas"))
+    is_record = aside.isNull() & schemas.isNull()
+    return frame.observe(observation(source), *found).where(is_record).drop(_ASIDE, _SCHEMAS)
 
 
 def observation(source: Source) -> str:

@@ -50,13 +50,19 @@ def job_group(frame: DataFrame) -> str:
 def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
     """The counts that this batch's job has given an observation (`DataFrame.observe`); None where it met none.
 
-    Called when the job has ended: its tasks' counts are in then.
+    Its texts are left out. Called when the job has ended: its tasks' counts are in then.
     """
     row = observed_metrics(frame).get(name)
     if not row.isDefined():
         return None
-    counts = row.get()
-    return tuple(None if counts.isNullAt(at) else int(counts.getLong(at)) for at in range(counts.size()))
+    values = [row.get().get(at) for at in range(row.get().size())]
+    return tuple(value for value in values if not isinstance(value, str))
+
+
+def observed_text(frame: DataFrame, name: str, field: str) -> str:
+    """Return a text that this batch's job has given an observation; empty where it met none. See `observed`."""
+    row = observed_metrics(frame).get(name)
+    return row.get().getAs(field) or "" if row.isDefined() else ""
 
 
 def observed_metrics(frame: DataFrame) -> Any:

@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from connectors.api.contracts import Source, Unopened
+from connectors.api.contracts import Source, Unopened, names_schemas
 from connectors.dead_letters import SCHEMA
 from connectors.spark_types import quoted
 from connectors.spec import PythonStep, Spec
@@ -18,7 +18,7 @@ from spark_jobs.batch.branches import Branch, Flow, branches_of
 from spark_jobs.batch.chaining import Chain, chain_of
 from spark_jobs.batch.columns import check_hashable
 from spark_jobs.batch.dead_letters import DeadLetters
-from spark_jobs.query.marks import counting, counts_bad, with_mark
+from spark_jobs.query.marks import counting, has_marks, with_mark
 from spark_jobs.query.pacing.turns import ALL_THERE, Turns
 from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.query.source import data_source, format_name
@@ -37,6 +37,7 @@ class Pipeline:
     letters: DeadLetters | None
     chain: Chain | None  # where nothing stands between source and sinks
     columns: Mapping[str, Mapping[str, str]]  # by sink: types of the columns that it gets, by name
+    naming: Sequence[Source]  # sources whose records name schemas
 
 
 Began = Mapping[str, StartingPoint]
@@ -72,14 +73,14 @@ def build(
     branches = _branches(spec, sinks, frames, letters=letters, again=again and not letters)
     flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
-    if narrow == list(sources) and not any(map(counts_bad, sources)):
+    if narrow == list(sources) and not any(map(has_marks, sources)):
         rows = _trunk(flow, frames)
     else:
         try:
-            rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, counting_bad=True))
+            rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, marking=True))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
             narrow = list(sources)
-            rows = _trunk(flow, _frames(spark, spec, sources, began, turns, counting_bad=True))
+            rows = _trunk(flow, _frames(spark, spec, sources, began, turns, marking=True))
     stateful = is_stateful(rows)
     if stateful:
         for branch in flow.branches:
@@ -89,7 +90,8 @@ def build(
     columns = {
         sink.name: _types(frames[branch.rows], sink.columns) for branch in flow.branches for sink in branch.sinks
     }
-    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns)
+    naming = [source for source in narrow if names_schemas(source)]
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns, naming)
 
 
 def types_of(source: Source) -> dict[str, str]:
@@ -234,13 +236,13 @@ def _frames(
     began: Began,
     turns: Turns,
     *,
-    counting_bad: bool = False,
+    marking: bool = False,
 ) -> dict[str, DataFrame]:
     """The sources and every step, as one streaming query."""
     read: dict[str, DataFrame] = {}
     for source in sources:
-        marks = counting_bad and counts_bad(source)
-        schema = from_arrow_schema(with_mark(source.schema) if marks else source.schema)
+        marks = marking and has_marks(source)
+        schema = from_arrow_schema(with_mark(source) if marks else source.schema)
         start = began.get(source.name, StartingPoint())
         spark.dataSource.register(data_source(source, schema, start, turns, marks=marks))
         frame = spark.readStream.format(format_name(source)).load()

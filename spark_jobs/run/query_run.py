@@ -209,6 +209,7 @@ class QueryRun:
             ends=self._ends,
             period=self.period,
             skipping=self._skipping,
+            naming=pipeline.naming,
         )
         self._times = time.time(), 0.0
         self._batch, self.driver.doing = batch, None

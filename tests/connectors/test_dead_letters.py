@@ -57,7 +57,7 @@ from spark_jobs.adapters.kafka_format import source_of
 from spark_jobs.batch.dead_letters import DeadLetters, Found, Read, _ReadAgain
 from spark_jobs.cli import run_command_line
 from spark_jobs.operations.dead_letters import resend
-from spark_jobs.query.marks import read_and_mark, with_mark
+from spark_jobs.query.marks import read_and_mark, schemas_in, with_mark
 from spark_jobs.session.failures import TOKEN, CarriedError, translate
 from tests.twophase.test_verify import HEAD, NEWEST, SINK, SPARK
 from tests.twophase_values import committable, scope
@@ -273,17 +273,51 @@ def test_a_mark_ends_what_a_task_reads() -> None:
     assert rows == [{"id": 2, "_eos_aside": None}, {"id": 3, "_eos_aside": None}, {"id": None, "_eos_aside": 5}]
 
 
+class _Named(_Source):
+    """Its batches name schemas: the first one two of them, the second one the first of these, the third one another."""
+
+    names_schemas = True
+    met = ({"schema 1": "a", "schema 2": "b"}, {"schema 1": "a"}, {"schema 1": "c"})
+
+    def read_with_schemas(
+        self,
+        ranges: Sequence[OffsetRange],
+        on_bad_records: Callable[[int], None],
+        on_schemas: Callable[[Mapping[str, str]], None],
+    ) -> Iterator[pa.RecordBatch]:
+        for batch, schemas in zip(self.read(ranges, on_bad_records), self.met, strict=True):
+            on_schemas(schemas)
+            yield batch
+
+
+def test_h35_a_mark_with_schemas_comes_before_their_first_record() -> None:
+    source = _Named(parse_ddl("id BIGINT"), bad=[2, 3, 4])
+    batches = list(read_and_mark(cast(Any, source), [OffsetRange("t/0", 0, 9)]))
+    assert {batch.schema for batch in batches} == {with_mark(cast(Any, source))}
+    rows = [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+    first, other = '[["schema 1", "a"], ["schema 2", "b"]]', '[["schema 1", "c"]]'
+    assert rows == [
+        (None, None, first),
+        (2, None, None),
+        (3, None, None),
+        (None, None, other),
+        (4, None, None),
+        (None, 9, None),
+    ]
+    assert schemas_in([first, other]) == {("schema 1", "a"), ("schema 2", "b"), ("schema 1", "c")}
+
+
 @pytest.mark.parametrize(
     "kind",
     [
         *("BOOLEAN", "TINYINT", "BIGINT", "DOUBLE", "DECIMAL(10,2)", "STRING", "BINARY", "DATE", "TIMESTAMP"),
-        *("TIMESTAMP_NTZ", "ARRAY<STRING>", "STRUCT<a: BIGINT NOT NULL, b: STRING>"),
+        *("TIMESTAMP_NTZ", "ARRAY<STRING>", "STRUCT<a: BIGINT NOT NULL, b: STRING>", "MAP<STRING, BIGINT>"),
     ],
 )
 def test_a_mark_has_a_value_where_there_must_be_one(kind: str) -> None:
     source = _Source(parse_ddl(f"id {kind} NOT NULL"), bad=[])
     (mark,) = read_and_mark(cast(Any, source), [OffsetRange("t/0", 0, 9)])
-    assert mark.schema == with_mark(source.schema)
+    assert mark.schema == with_mark(cast(Any, source))
     assert (mark.num_rows, mark.column("id").null_count, mark.column("_eos_aside")[0].as_py()) == (1, 0, 0)
 
 

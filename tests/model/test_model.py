@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.model import at_least_once, away, head_set_back, lives, repair, rescale, set_back, take_over
+from tests.model import at_least_once, away, head_set_back, lives, repair, rescale, schemas, set_back, take_over
 from tests.model.search import explore
 from tests.model.variants import BEHIND, HOLDS, NOT_OF_THE_COORDINATOR, VARIANTS
 from tests.searches import marked
@@ -22,6 +22,7 @@ AT_LEAST_ONCE_STATES = 40_000
 HEAD_SET_BACK_STATES = 15_000
 TAKE_OVER_STATES = 20_000
 AWAY_STATES = 350_000
+SCHEMAS_STATES = 1_000
 
 _LONG_S: Final = {
     "commits behind, among two drivers": 4,
@@ -174,9 +175,23 @@ def test_a_broken_variant_of_at_least_once_checkpoints_before_a_set_back_is_caug
     assert violation
 
 
+def test_the_protocol_holds_with_a_schema_registry_that_goes_back() -> None:
+    states, violation, done = schemas.explore()
+    assert not violation
+    assert states > SCHEMAS_STATES
+    assert done
+
+
+@pytest.mark.parametrize("broken", schemas.VARIANTS)
+def test_a_broken_variant_of_a_schema_registry_that_goes_back_is_caught(broken: str) -> None:
+    _, violation, _ = schemas.explore(broken)
+    assert violation
+
+
 def test_the_simulation_breaks_the_same_rules() -> None:
     smaller = {*lives.VARIANTS, *repair.VARIANTS, *rescale.VARIANTS, *set_back.VARIANTS, *take_over.VARIANTS}
     every = {*VARIANTS, *BEHIND, *smaller, *head_set_back.VARIANTS, *away.VARIANTS, *at_least_once.VARIANTS}
+    every |= {*schemas.VARIANTS}
     assert every - set(MUTANTS) == set(NOT_OF_THE_COORDINATOR)
 
 

@@ -239,6 +239,41 @@ def test_r6_a_decision_names_the_method_of_its_tasks() -> None:
         assert (decided.digest_method, decided.written_by) == (method, installed_version())
 
 
+def _met(**schemas: frozenset[tuple[str, str]]) -> Acknowledged:
+    return Acknowledged({"warehouse": (OURS,)}, 2.0, schemas=schemas)
+
+
+def test_h35_a_decision_keeps_the_schemas_of_its_records() -> None:
+    known = {"orders": {"schema 1": "a"}, "other": {"schema 1": "z"}}
+    met = _met(orders=frozenset({("schema 1", "a"), ("schema 2", "b")}), silent=frozenset())
+    decided, actions = run(value=replace(START, schemas=known), RunWriters=lambda _: met)
+    assert decided.schemas == {"orders": {"schema 1": "a", "schema 2": "b"}}
+    swaps = [each.value for each in actions if isinstance(each, messages.Swap)]
+    assert [each.schemas for each in swaps] == [{**known, **decided.schemas}] * 2
+
+
+@pytest.mark.parametrize(
+    "met",
+    [
+        frozenset({("schema 1", "b")}),
+        frozenset({("schema 2", "a"), ("schema 2", "b")}),
+    ],
+    ids=["another than before", "two tasks"],
+)
+def test_h35_records_that_were_decoded_with_another_schema_are_not_decided(met: frozenset[tuple[str, str]]) -> None:
+    points: list[str] = []
+
+    def swap(action: messages.Swap) -> bool:
+        points.append(action.point)
+        return True
+
+    known = replace(START, schemas={"orders": {"schema 1": "a"}})
+    with pytest.raises(IdentityError, match=r"source orders: schema \d is now another schema") as caught:
+        run(value=known, RunWriters=lambda _: _met(orders=met), Swap=swap)
+    assert "restore its newest state" in caught.value.remedy
+    assert points == ["abort"]
+
+
 def test_r4_digests_of_tasks_add_up_modulo_2_to_the_64() -> None:
     """As those that a replay computes do: a sum beyond that is no other rows."""
     group = tuple(replace(committable(scope(0), task), digest=2**64 - 3) for task in range(2))

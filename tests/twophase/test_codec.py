@@ -94,6 +94,14 @@ def test_h34_head_says_which_records_are_of_at_least_once_checkpoints() -> None:
     assert all(len(each) == 3 for each in json.loads(encode_head(direct))["records"]), "an earlier version reads three"
 
 
+def test_h35_head_and_records_keep_the_schemas_of_their_records() -> None:
+    schemas = {"orders": {"schema 7": "0123456789abcdef"}}
+    head, record = replace(HEAD, schemas=schemas), replace(RECORD, schemas=schemas)
+    assert decode_head(encode_head(head)) == head
+    assert decode_record(encode_record(record)) == record
+    assert json.loads(encode_head(head))["schemas"] == json.loads(encode_record(record))["schemas"] == schemas
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("found", [3, 99, 0, "1", None])
 def test_another_format_is_refused_by_name(kind: str, found: object) -> None:

@@ -240,6 +240,14 @@ def test_what_is_not_the_same_is_ended_before_it_is_decided(answer: Acknowledged
     assert names(actions)[-3:] == ["RewriteMissing", "Revoke", "ListPrepared"]
 
 
+def test_h35_what_is_decoded_with_another_schema_is_not_written_again() -> None:
+    again = Acknowledged(AGAIN, 0.0, schemas={"orders": frozenset({("schema 1", "b")})})
+    schemas = {"orders": {"schema 1": "a"}}
+    error, actions = run(replace(HEAD, schemas=schemas), RewriteMissing=lambda _: again)
+    assert isinstance(error, IdentityError)
+    assert names(actions)[-3:] == ["RewriteMissing", "Revoke", "ListPrepared"]
+
+
 LETTERS = (committable(THEN, task=2, sink="letters", rows=4), committable(THEN, task=3, sink="letters", rows=2))
 REFUSED = replace(SECOND, refused=2, refused_digest=11)  # 3 rows were written, of 5
 WITH_LETTERS = Loss(

@@ -42,6 +42,11 @@ class AvroFormat:
         """The columns of the reader's schema. Raises SpecError if it is not valid."""
         return _columns(self.reader)
 
+    @property
+    def names_schemas(self) -> bool:
+        """Whether a registry keeps the writers' schemas. A fingerprint in front of a record names no other schema."""
+        return self.writers.are_registered
+
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`: whether the registry answers, if there is one."""
         return self.writers.check()
@@ -61,12 +66,13 @@ class AvroFormat:
         """
         bad: dict[int, str] = {}
         parts: list[tuple[Ints, pa.RecordBatch]] = []
+        schemas: dict[str, str] = {}
         is_given = values.is_valid().to_numpy(zero_copy_only=False)
         given = np.flatnonzero(is_given)
         if len(given) < len(values):
             self._add_tombstones(np.flatnonzero(~is_given), parts, bad)
             values = values.filter(pa.array(is_given))
-        for plan, chosen in self._by_writer(values, given, bad):
+        for plan, chosen in self._by_writer(values, given, bad, schemas):
             places = given[chosen]
             group = values if chosen.all() else values.filter(pa.array(chosen))
             cursor = Cursor(group, self.writers.header.size if self.writers.header else 0)
@@ -79,7 +85,8 @@ class AvroFormat:
                 kept[list(cursor.faults)] = False
                 rows, places = rows.filter(pa.array(kept)), places[kept]
             parts.append((places, rows))
-        return Decoded(_in_order(parts, self.schema), tuple(Undecodable(at, bad[at]) for at in sorted(bad)))
+        unread = tuple(Undecodable(at, bad[at]) for at in sorted(bad))
+        return Decoded(_in_order(parts, self.schema), unread, schemas)
 
     def _add_tombstones(self, places: Ints, parts: list[tuple[Ints, pa.RecordBatch]], bad: dict[int, str]) -> None:
         never_null = [field.name for field in self.schema if not field.nullable]
@@ -89,7 +96,9 @@ class AvroFormat:
             nulls = [pa.nulls(len(places), field.type) for field in self.schema]
             parts.append((places, pa.record_batch(nulls, schema=self.schema)))
 
-    def _by_writer(self, values: pa.Array, places: Ints, bad: dict[int, str]) -> Iterator[tuple[RecordStep, Flags]]:
+    def _by_writer(
+        self, values: pa.Array, places: Ints, bad: dict[int, str], schemas: dict[str, str]
+    ) -> Iterator[tuple[RecordStep, Flags]]:
         """Yield the plan for each writer's schema, with its records. `places`: of the values, for `bad`."""
         header = self.writers.header
         if header is None:
@@ -99,11 +108,13 @@ class AvroFormat:
             bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
         for key, writer in self.writers.find(np.unique(keys[marked]).tolist()).items():
             chosen = marked & (keys == np.uint64(key))
-            plan = writer if isinstance(writer, str) else _plan(writer, self.reader, self.truncate)
-            if isinstance(plan, str):
-                name = header.schema_name.format(key) if header else "the writer's schema"
+            plan = _plan(writer, self.reader, self.truncate)
+            name = header.schema_name.format(key) if header else "the writer's schema"
+            if isinstance(writer, str) or isinstance(plan, str):
                 bad |= dict.fromkeys(places[chosen].tolist(), f"written with {name}: {plan}")
             else:
+                if self.names_schemas:
+                    schemas[name] = writer.content_hash
                 yield plan, chosen
 
 
@@ -113,8 +124,10 @@ def _columns(reader: str) -> pa.Schema:
 
 
 @lru_cache(_PLANS)
-def _plan(writer: Schema, reader: str, truncate: bool) -> RecordStep | str:
+def _plan(writer: Schema | str, reader: str, truncate: bool) -> RecordStep | str:
     """Return the plan, or why no value of the writer can be read."""
+    if isinstance(writer, str):
+        return writer
     try:
         return resolve(writer, parsed(reader), truncate=truncate)
     except IncompatibleError as error:

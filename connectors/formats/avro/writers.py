@@ -56,6 +56,10 @@ class Writers(Protocol):
     """The schemas of the writers of a topic. Immutable; pickled into tasks."""
 
     @property
+    def are_registered(self) -> bool:
+        """Whether somebody else keeps the schema of a key."""
+
+    @property
     def header(self) -> Header | None:
         """The bytes in front of each record; None: nothing, and all records have one schema."""
 
@@ -78,6 +82,7 @@ class OneWriter:
 
     text: str
     header: ClassVar[Header | None] = None
+    are_registered: ClassVar[bool] = False
 
     def given(self) -> Sequence[Schema]:
         return [parsed(self.text)]
@@ -95,6 +100,7 @@ class GivenWriters:
 
     texts: tuple[str, ...]
     header: ClassVar[Header | None] = SINGLE_OBJECT
+    are_registered: ClassVar[bool] = False
 
     def given(self) -> Sequence[Schema]:
         return [parsed(text) for text in self.texts]
@@ -113,6 +119,7 @@ class RegisteredWriters:
 
     registry: Connection
     header: ClassVar[Header | None] = CONFLUENT
+    are_registered: ClassVar[bool] = True
 
     def given(self) -> Sequence[Schema]:
         return ()

@@ -23,7 +23,7 @@ from connectors.row_bisector import RowBisector
 from connectors.spec import Expectation, SqlStep
 from eos.errors import BadRecordError, ConnectorError, ExpectationError, PrepareError, RowLockedError
 from spark_jobs.batch import batch as module
-from spark_jobs.batch.acks import acknowledgement, left_out
+from spark_jobs.batch.acks import acknowledgement, of_source
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.dead_letters import Rejected
 from spark_jobs.batch.stopwatch import Stopwatch
@@ -287,7 +287,9 @@ def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *,
         rows = committable(SCOPE)
         table = _table(rows)
         if chained:
-            table = pa.concat_tables([table, *(pa.Table.from_batches([left_out(each)]) for each in (skipped - 2, 2))])
+            table = pa.concat_tables(
+                [table, *(pa.Table.from_batches([of_source(each, "")]) for each in (skipped - 2, 2))]
+            )
         jobs.ends = [lambda table=table: table]  # type: ignore[misc]  # mypy knows no type of a default
         batch = _batch(jobs, [_branch("warehouse")])
         batch.skipping = cast(Any, _Skipping(skipped))

@@ -19,7 +19,7 @@ from spark_jobs.batch.acks import acknowledgement, committables, measured, refus
 from spark_jobs.batch.chaining import Chain, _ChainedTask
 from spark_jobs.batch.skipping import Skipping
 from spark_jobs.batch.stopwatch import Stopwatch
-from spark_jobs.query.marks import counts_bad
+from spark_jobs.query.marks import has_marks
 from twophase.values import OffsetRange
 
 SPEC = """\
@@ -110,7 +110,7 @@ def test_the_count_is_that_of_the_job(
     skipping = Skipping.of(cast(Any, [_Source(), *others]), lambda _: 5, 5)
     assert skipping.counted(cast(Any, None), RANGES) == found
     assert asked == ["eos_s"]
-    assert [counts_bad(cast(Any, each)) for each in (_Source(), *others)] == [True, True, False]
+    assert [has_marks(cast(Any, each)) for each in (_Source(), *others)] == [True, True, False]
 
 
 def test_more_than_the_limit_stop_the_pipeline_and_fewer_are_told(caplog: pytest.LogCaptureFixture) -> None:
