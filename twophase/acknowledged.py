@@ -41,10 +41,10 @@ def mistake(
 
 
 def other_schema(checkpoint_id: int, known: Schemas, met: MetSchemas) -> ConnectorError | None:
-    """What is wrong with the schemas that tasks have decoded records with; None if nothing is (H35).
+    """Return the error if a name of a schema has got another schema; None if each has the same as before (H35).
 
-    `known`: those of head. Records name a schema, and only where it is always the same one, a checkpoint that is read
-    once more gives the same rows.
+    `known`: the schemas of head. Records have only the name, so a checkpoint that is read once more gives the same
+    rows only if a name always means the same schema.
     """
     for source, schemas in met.items():
         first = dict(known.get(source, {}))
@@ -52,7 +52,7 @@ def other_schema(checkpoint_id: int, known: Schemas, met: MetSchemas) -> Connect
             if first.setdefault(name, fingerprint) != fingerprint:
                 message = (
                     f"checkpoint {checkpoint_id}: source {source}: {name} is now another schema (fingerprint "
-                    f"{fingerprint}) than the one that records were decoded with before ({first[name]})"
+                    f"{fingerprint}) than when records were first decoded with it ({first[name]})"
                 )
                 remedy = (
                     "the schema registry went back in time, or was replaced: restore its newest state. If its ids have "

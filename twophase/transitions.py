@@ -200,7 +200,7 @@ class CompleteDirect:
 
 
 def _joined(known: Schemas, met: Schemas) -> Schemas:
-    """What is already stored stays as it is."""
+    """Return all schemas. A stored one stays as it is."""
     return {**known, **{source: {**each, **known.get(source, {})} for source, each in met.items()}}
 
 

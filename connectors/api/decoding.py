@@ -64,7 +64,7 @@ class Format(Protocol):
 
 @runtime_checkable
 class NamedSchemas(Protocol):
-    """An optional part of a format: records name their schema, and somebody else keeps the schema of a name (H35)."""
+    """An optional part of a format: records name their schema, which a service keeps (H35)."""
 
     @property
     def names_schemas(self) -> bool:

@@ -27,7 +27,7 @@ _LATE_S: Final = 2.0
 _NO_SUCH_ID: Final = 40403
 """The registry's own code: a status 404 without it is of another server, or of a wrong path."""
 _NO_ANSWER: Final = (ValueError, TypeError, AttributeError, KeyError)
-"""What the client raises for an answer that is not JSON, or not of a registry."""
+"""Errors of the client for an answer that is not JSON, or not of a registry."""
 _DENIED: Final = (401, 403)
 _RETRIES: Final = {"max.retries": 2, "retries.wait.ms": 200, "retries.max.wait.ms": 1_000}
 """For a connection that breaks. A longer outage ends the try of the checkpoint, and `restart` says what is next."""
@@ -152,7 +152,7 @@ def _settings(connection: Connection) -> dict[str, Any]:
 
 @contextmanager
 def _outage(url: str, what: str) -> Iterator[None]:
-    """Raise SourceError for whatever keeps the registry from giving `what`."""
+    """Raise SourceError for each error that keeps the registry from giving `what`."""
     from confluent_kafka.schema_registry import SchemaRegistryError
     from httpx2 import HTTPError
 

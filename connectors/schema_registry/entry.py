@@ -18,7 +18,7 @@ def _url(value: str) -> str:
     for each in value.split(","):
         try:
             parts = urlsplit(each.strip())
-        except ValueError:  # of what is not an IPv6 address; its message would quote the URL
+        except ValueError:  # in place of an IPv6 address; its message would quote the URL
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise wrong("not a URL of a registry", "https://registry.example:8081", "several, separated by commas")

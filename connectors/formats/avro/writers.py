@@ -57,7 +57,7 @@ class Writers(Protocol):
 
     @property
     def are_registered(self) -> bool:
-        """Whether somebody else keeps the schema of a key."""
+        """Whether a registry keeps the schema of a key."""
 
     @property
     def header(self) -> Header | None:
