@@ -1,9 +1,10 @@
 """Marks: rows by which a source tells the driver about the records that it reads, without a job of its own.
 
 A source that rejects records, or leaves them out, ends each range that it reads with one more row, a *mark*. A hidden
-column of the mark says how many records were bad. A source whose records name schemas has a further mark with their names
-and fingerprints before the first record of each schema. Spark counts and collects the marks while the rows pass and drops
-them, so no step sees one. The result arrives with the results of the successful tasks, before the job is over.
+column of the mark says how many records were bad. A source whose records name schemas has a further mark with their
+names and fingerprints before the first record of each schema. Spark counts and collects the marks while the rows pass
+and drops them, so no step sees one. The result arrives with the results of the successful tasks, before the job is
+over.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from twophase.values import OffsetRange
 _ASIDE: Final = "_eos_aside"
 """Hidden column of what such a source gives: NULL in a record's row; in a mark, how many were put aside."""
 _SCHEMAS: Final = "_eos_schemas"
-"""Hidden column of a source whose records name schemas: NULL in a record's row; in the mark before their first record, JSON of them."""
+"""Hidden column of a source whose records name schemas: NULL in a record's row; in a mark of schemas, JSON of them."""
 
 
 def has_marks(source: Source) -> bool:

@@ -24,8 +24,8 @@ MUTANTS: Final = (
         name="dead letters are prepared and not decided",
         rule="docs/reference/sinks.md, Dead letters",
         path="spark_jobs/batch/batch.py",
-        before="return Acknowledged(by_sink(names, [*prepared, *letters]), time.time())",
-        after="return Acknowledged(by_sink(names, prepared), time.time())",
+        before="return Acknowledged(by_sink(names, [*prepared, *letters]), time.time(), schemas=met)",
+        after="return Acknowledged(by_sink(names, prepared), time.time(), schemas=met)",
         caught_by=(
             "tests/spark_jobs/batch/test_batch.py::test_dead_letters_are_decided_with_the_rows_of_their_checkpoint",
         ),
@@ -90,8 +90,8 @@ MUTANTS: Final = (
         name="what a chained task leaves out is not counted",
         rule="docs/reference/sources.md, Records that are left out",
         path="spark_jobs/batch/chaining.py",
-        before="            if any(counts):\n",
-        after="            if not any(counts):\n",
+        before="            if schemas or any(counts):\n",
+        after="            if schemas or not any(counts):\n",
         caught_by=(
             "tests/spark_jobs/batch/test_skipping.py::test_a_task_that_reads_and_writes_acknowledges_what_it_has_left_out",
         ),

@@ -6,13 +6,39 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_H35: Final = "tests/twophase/test_checkpoint.py::test_h35_"
+
 MUTANTS: Final = (
+    Mutant(
+        name="a decision does not compare schemas",
+        rule="H35",
+        path="twophase/checkpoint.py",
+        before="    return wrong or other_schema(scope.checkpoint_id, owned.head.schemas, done.schemas)\n",
+        after="    return wrong\n",
+        caught_by=(f"{_H35}records_that_were_decoded_with_another_schema_are_not_decided",),
+    ),
+    Mutant(
+        name="head forgets the schemas of earlier records",
+        rule="H35",
+        path="twophase/transitions.py",
+        before="            schemas=_joined(head.schemas, self.record.schemas),\n",
+        after="            schemas=self.record.schemas,\n",
+        caught_by=(f"{_H35}a_decision_keeps_the_schemas_of_its_records",),
+    ),
+    Mutant(
+        name="a repair does not compare schemas",
+        rule="H35",
+        path="twophase/repair.py",
+        before="        made = wrong or rebuild_record(",
+        after="        made = rebuild_record(",
+        caught_by=("tests/twophase/test_repair.py::test_h35_what_is_decoded_with_another_schema_is_not_written_again",),
+    ),
     Mutant(
         name="a decision is taken from acknowledgements that are not whole",
         rule="R6",
         path="twophase/checkpoint.py",
-        before="answer.error if isinstance(answer, Failed) else mistake(scope, sinks, answer.committables)",
-        after="answer.error if isinstance(answer, Failed) else None",
+        before="    wrong = mistake(scope, sinks, done.committables)\n",
+        after="    wrong = None\n",
         caught_by=("tests/twophase/test_checkpoint.py::test_acknowledgements_must_be_of_this_run",),
     ),
     Mutant(
@@ -146,12 +172,10 @@ MUTANTS: Final = (
         name="at-least-once notes a checkpoint that not all tasks have written",
         rule="R6",
         path="twophase/checkpoint.py",
-        before="""    if error := mistake(scope, sinks, answer.committables):
+        before="""    if error := _mistake(owned, scope, sinks, answer):
         raise error
 """,
-        after="""    if error := mistake(scope, (), {}):
-        raise error
-""",
+        after="",
         caught_by=("tests/twophase/test_at_least_once.py::test_what_not_all_tasks_have_committed_is_not_noted",),
     ),
     Mutant(

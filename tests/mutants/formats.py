@@ -21,7 +21,35 @@ _NESTED_TESTS: Final = "tests/connectors/sql/test_nested_values.py"
 _RECORDS: Final = "docs/reference/sources.md, Records that do not decode"
 _NESTED: Final = "docs/reference/sinks.md, Nested values"
 
+_CLIENT: Final = "tests/connectors/schema_registry/test_registry_client.py::test_"
+
 MUTANTS: Final = (
+    Mutant(
+        name="each status 404 says that a registry does not know an id",
+        rule="docs/reference/formats.md, Schema registry",
+        path="connectors/schema_registry/client.py",
+        before="                if error.error_code == _NO_SUCH_ID:\n",
+        after="                if error.http_status_code == 404:\n",
+        caught_by=(f"{_CLIENT}an_answer_that_is_not_a_registrys_is_an_outage",),
+    ),
+    Mutant(
+        name="an answer without a schema is an unknown id",
+        rule="docs/reference/formats.md, Schema registry",
+        path="connectors/schema_registry/client.py",
+        before='                raise ValueError("an answer without a schema")\n',
+        after="                return None\n",
+        caught_by=(f"{_CLIENT}an_answer_that_is_not_a_registrys_is_an_outage",),
+    ),
+    Mutant(
+        name="a task does not report the schemas of its records",
+        rule="H35",
+        path="spark_jobs/query/marks.py",
+        before="        if schemas := met.new():\n",
+        after="        if (schemas := met.new()) and batch.num_rows == 0:\n",
+        caught_by=(
+            "tests/connectors/test_dead_letters.py::test_h35_a_mark_with_schemas_comes_before_their_first_record",
+        ),
+    ),
     Mutant(
         name="a value with two JSON documents gives two rows",
         rule=_RECORDS,
@@ -280,8 +308,9 @@ MUTANTS: Final = (
         name="an Avro record of an unknown schema is read by the reader's",
         rule="docs/reference/formats.md, Avro",
         path="connectors/formats/avro/avro_format.py",
-        before="            if writer is None:\n",
-        after="            writer = writer or self.reader\n            if writer is None:\n",
+        before="            chosen = marked & (keys == np.uint64(key))\n",
+        after="            chosen = marked & (keys == np.uint64(key))\n"
+        "            writer = parsed(self.reader) if isinstance(writer, str) else writer\n",
         caught_by=(
             "tests/connectors/formats/avro/test_avro_compliance.py::TestSingleObjectAvro::test_each_bad_value_is_named_and_no_other",
         ),
