@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 from connectors.api import plugins
 from connectors.api.choice import Chosen
@@ -10,6 +12,20 @@ from connectors.api.model import Strict
 
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
+
+
+@dataclass(frozen=True, slots=True)
+class Recognized:
+    """How the records of a sample decode.
+
+    Created by: `FormatEntry.recognize`. Read by: `eos init --from-topic`, which writes it into the new spec.
+    """
+
+    keys: Mapping[str, str]  # of `format`, without `type` and `registry`
+    columns: tuple[str, ...]
+    note: str = ""  # for the user: fields that are left out, for example
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, to be written beside the spec
+    needs_registry: bool = False  # the key `registry` has to be written, too
 
 
 class FormatEntry(Strict):
@@ -22,6 +38,23 @@ class FormatEntry(Strict):
     """The columns that a template's first step selects."""
 
     type: str
+
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        """Return how to decode the values of a sample; None if they are not of this format.
+
+        Called by `eos init --from-topic`, once for each installed format. May block for some requests to a registry.
+
+        Args:
+            name: of the new spec, for names of files.
+            values: of the newest records, at least one.
+            registry: the keys of `registry`; empty without a schema registry.
+
+        Raises:
+            SpecError: the values are of this format, and cannot become columns.
+            SourceError: the registry does not answer.
+        """
+        return None
 
     @property
     def schema_text(self) -> str:

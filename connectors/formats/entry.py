@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
 from connectors.api.fields import NonEmpty
-from connectors.api.format import FormatEntry
+from connectors.api.format import FormatEntry, Recognized
 from connectors.api.model import mistaken, wrong
 from eos.errors import SpecError
 
@@ -45,6 +46,16 @@ class JsonEntry(FormatEntry):
     def schema_text(self) -> str:
         return self.ddl
 
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        from connectors.formats.json_inference import infer_columns
+
+        found = infer_columns(values)
+        if found is None:
+            return None
+        left_out = f"no type holds all values of {', '.join(found.left_out)}: left out" if found.left_out else ""
+        return Recognized({"schema": found.ddl}, found.columns, left_out)
+
     def build(self) -> Format:
         from connectors.formats.ddl import parse_ddl
         from connectors.formats.json_values import JsonFormat
@@ -60,6 +71,14 @@ class StringEntry(FormatEntry):
 
     type: Literal["string"]
 
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        try:
+            texts = [value.decode() for value in values]
+        except UnicodeDecodeError:
+            return None
+        return None if any("\0" in text for text in texts) else Recognized({}, ("value",))
+
     def build(self) -> Format:
         from connectors.formats.plain import StringFormat
 
@@ -73,6 +92,10 @@ class RawEntry(FormatEntry):
     template: ClassVar[str] = "{type: raw}  # one column, value: bytes"
 
     type: Literal["raw"]
+
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        return Recognized({}, ("value",))
 
     def build(self) -> Format:
         from connectors.formats.plain import RawFormat

@@ -11,10 +11,12 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from connectors.api.document import Document, Text, child
+from connectors.api.document import Document, Section, Text, child
+from connectors.api.entry import SourceEntry
 from connectors.api.mistakes import Path as KeyPath
 from connectors.api.mistakes import SpecMistakesError, nearest
 from connectors.api.model import WRONG, shown
+from connectors.api.plugins import SOURCES, load
 from connectors.spec.graph import check_graph, check_mode, check_trunk
 from connectors.spec.reading import document_of, read_document
 from connectors.spec.spec import Spec
@@ -56,6 +58,28 @@ def load_text(content: bytes, environ: Mapping[str, str]) -> Spec:
     Relative paths start at the working directory. Messages call the text `-`.
     """
     return _spec_of(document_of(content, "-", Path.cwd(), environ))
+
+
+def load_source(entry: str, environ: Mapping[str, str]) -> SourceEntry:
+    """Return the validated entry of one source, called `incoming`. Raises SpecError.
+
+    Args:
+        entry: lines of YAML as in Template.entry.
+        environ: values of the variables.
+    """
+    text = f"sources:\n  - name: incoming\n{entry}"
+    document = document_of(text.encode(), "-", Path.cwd(), environ)
+    sources = child(document.root, "sources")
+    found = child(sources[1], 0) if sources is not None else None
+    if not document.mistakes and found is not None and isinstance(found[1], Section):
+        source = found[1]
+        model = load(SOURCES, str(source["connector"]), SourceEntry)
+        try:
+            return model.model_validate(source, context=document)
+        except ValidationError as errors:
+            for error in errors.errors(include_url=False):
+                _report_error(document, {**error, "loc": ("sources", 0, *error["loc"])})
+    raise SpecMistakesError.of(document.file, document.mistakes) from None
 
 
 def _spec_of(document: Document) -> Spec:

@@ -87,6 +87,14 @@ def parse(sql: str) -> tuple[Query | None, list[Problem]]:
     return None, list(_explained(sql, tree))
 
 
+def as_column(name: str) -> str:
+    """Return the name of a column as SQL takes it: quoted, unless it is a plain word that is not a keyword."""
+    from connectors.spark_types import quoted  # loads pyarrow
+
+    is_plain = re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in _keywords()
+    return name if is_plain else quoted(name)
+
+
 def is_window_call(name: str) -> bool:
     """Return whether the tree has the function `window` under this name."""
     return name == _AS_A_FUNCTION

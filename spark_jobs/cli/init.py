@@ -14,13 +14,22 @@ from connectors.api.format import FormatEntry
 from connectors.api.template import Template
 from connectors.spec import json_schema
 from eos.errors import SpecError
+from spark_jobs.cli.from_topic import Registry, Sampled, look_at
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
 
 _SOURCE: Final = "The source's connector; without it the first of this project."
 _SINK: Final = "The sink's connector; without it the first of this project."
+_NAMED: Final = "Name of the pipeline, its topic and its table (default: orders, or the name of the topic)."
+_TOPIC: Final = (
+    "A topic that exists: its newest records say the format and the columns. The source's address comes from its "
+    "environment variable ($KAFKA)."
+)
+_REGISTRY: Final = "With --from-topic: the address of the schema registry."
+_USER: Final = "With --registry: the user; the password comes from $REGISTRY_PASSWORD."
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
+_NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _MEANING: Final = 60  # characters of a key's description
 
 _TEXT: Final = """\
@@ -61,10 +70,15 @@ E = TypeVar("E", bound=Entry)
 
 def init(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("pipeline.yaml"),
-    name: Annotated[str, typer.Option(help="Name of the pipeline, its topic and its table.")] = "orders",
+    name: Annotated[str | None, typer.Option(help=_NAMED, show_default=False)] = None,
     source: Annotated[str | None, typer.Option(help=_SOURCE, metavar="CONNECTOR", show_default=False)] = None,
-    form: Annotated[str, typer.Option("--format", help="Format of a record's value.")] = "json",
+    form: Annotated[
+        str | None, typer.Option("--format", help="Format of a record's value (default: json).", show_default=False)
+    ] = None,
     sink: Annotated[str | None, typer.Option(help=_SINK, metavar="CONNECTOR", show_default=False)] = None,
+    from_topic: Annotated[str | None, typer.Option(help=_TOPIC, metavar="TOPIC", show_default=False)] = None,
+    registry: Annotated[str | None, typer.Option(help=_REGISTRY, metavar="URL", show_default=False)] = None,
+    registry_user: Annotated[str | None, typer.Option(help=_USER, metavar="NAME", show_default=False)] = None,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Prompt for the name, the connectors and the format.")
     ] = False,
@@ -86,22 +100,43 @@ def init(
         eos init clicks.yaml --name clicks --format string --sink sqlite
 
         eos init --interactive
+
+        KAFKA=localhost:9092 eos init --from-topic orders --registry http://localhost:8081
     """
+    if from_topic is None and (registry or registry_user):
+        raise SpecError("a registry without a topic", remedy="add --from-topic TOPIC")
+    if from_topic is not None and form is not None:
+        raise SpecError("--from-topic and --format", remedy="give one of them: the records say their format")
+    if name is None:
+        name = "orders" if from_topic is None else _NOT_IN_NAME.sub("-", from_topic)
     if interactive:
         name = typer.prompt("Name of the pipeline, its topic and its table", default=name, err=True)
         source = _chosen("Source", plugins.SOURCES, source or source_template(None)[0])
-        form = _chosen("Format of a record's value", plugins.FORMATS, form)
+        if from_topic is None:
+            form = _chosen("Format of a record's value", plugins.FORMATS, form or "json")
         sink = _chosen("Sink", plugins.SINKS, sink or sink_template(None)[0])
     if not _NAME.fullmatch(name):
         message = f"{name!r} is not a valid name for a pipeline, a topic and a table"
         raise SpecError(message, remedy="give letters, digits, - and _, beginning with a letter, at most 60")
     shown = str(file) if str(file).isprintable() else "FILE"
     (begin_name, begin), (end_name, end) = source_template(source), sink_template(sink)
-    _write(file, text(shown, name, form, begin, end))
+    sampled = None
+    if from_topic is not None:
+        sampled = look_at(from_topic, name, begin, Registry(registry, registry_user))
+    files = {file: text(shown, name, form or "json", begin, end, from_topic, sampled)}
+    if sampled is not None:
+        files |= {file.with_name(other): content for other, content in sampled.found.files.items()}
+    for each in filter(Path.exists, files):
+        raise SpecError(f"{each} exists already", remedy="give another name, or delete it")
+    for each, content in files.items():
+        _write(each, content)
     variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
-        out.facts({"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables})
+        facts = {"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables}
+        out.facts({**facts, **({"format": sampled.form, "records": sampled.records} if sampled else {})})
     else:
+        if sampled is not None:
+            out.say(sampled.report(from_topic or ""))
         first = f"Set {' and '.join(variables)}, then run" if variables else "Run"
         out.show(out.text(f"{file} is written. {first}: eos validate {file}", "bold"))
 
@@ -162,7 +197,15 @@ def _generated(name: str, model: type[Entry]) -> Template:
     return Template(title=name, variable="", example="", entry="\n".join(lines), columns="*")
 
 
-def text(file: str, name: str, form: str, source: Template, sink: Template) -> str:
+def text(
+    file: str,
+    name: str,
+    form: str,
+    source: Template,
+    sink: Template,
+    topic: str | None = None,
+    sampled: Sampled | None = None,
+) -> str:
     """Return the spec as text. Raises SpecError.
 
     Args:
@@ -171,6 +214,8 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
         form: the format of the records' values.
         source: where the records come from.
         sink: where the rows go.
+        topic: another name of the topic.
+        sampled: the format and the columns of its records; None: those of the template of `form`.
     """
     chosen = plugins.load(plugins.FORMATS, form, FormatEntry)
     values = {
@@ -182,15 +227,15 @@ def text(file: str, name: str, form: str, source: Template, sink: Template) -> s
         "sink": sink.title,
         "exports": "".join(f"#   export {each.variable}={each.example}\n" for each in (source, sink) if each.variable),
         "before": "".join(f"#   {each}\n" for each in (source.before, sink.before) if each),
-        "columns": source.columns or chosen.template_columns,
-        "format": chosen.template or f"{{type: {form}}}",
-        "topic": name,
+        "columns": sampled.columns if sampled else source.columns or chosen.template_columns,
+        "format": sampled.yaml if sampled else chosen.template or f"{{type: {form}}}",
+        "topic": topic or name,
         "table": name.replace("-", "_"),
     }
     written = _TEXT
     for key, value in values.items():  # the entries first: they have such marks, too
         written = written.replace(f"<{key}>", value)
-    return written
+    return written.replace(": \n", ":\n")
 
 
 def schema(debug: Debug = False) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field, model_validator
 
 from connectors.api.fields import LocalPath, NonEmpty
-from connectors.api.format import FormatEntry
+from connectors.api.format import FormatEntry, Recognized
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.schema_registry.entry import RegistryEntry
@@ -17,6 +18,9 @@ from eos.errors import SpecError
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
     from connectors.formats.avro.writers import Writers
+
+
+_HEADER_BYTES: Final = 5  # of Confluent's wire format
 
 
 class AvroEntry(FormatEntry):
@@ -71,6 +75,26 @@ class AvroEntry(FormatEntry):
     @property
     def schema_text(self) -> str:
         return self.text if self.text is not None else _content(self.schema_file)
+
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        """The reader's schema is the newest one of the sample."""
+        if not registry or not all(value[:1] == b"\0" and len(value) >= _HEADER_BYTES for value in values):
+            return None
+        for extra in ("avro", "registry"):
+            require(extra)
+        from connectors.formats.avro.writers import newest_of
+
+        ids = sorted({int.from_bytes(value[1:_HEADER_BYTES]) for value in values})
+        newest = newest_of(RegistryEntry.model_validate(registry).connection(), ids)
+        if newest is None:
+            return None
+        number, text = newest
+        file = f"{name}.avsc"
+        entry = cls.model_validate({"type": "avro", "schema": text, "encoding": "confluent", "registry": registry})
+        keys = {"encoding": "confluent", "schema_file": file}
+        note = f"{file} is schema {number} of the registry"
+        return Recognized(keys, tuple(entry.build().schema.names), note, {file: text}, needs_registry=True)
 
     def build(self) -> Format:
         require("avro")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from connectors.api.contracts import Finding
 from connectors.formats.avro.cursor import Flags
+from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Schema, parse_schema
 from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
 from eos.errors import SourceError, SpecError
@@ -143,6 +144,20 @@ def _usable(found: RegisteredSchema | None) -> Schema | str:
         return parsed(found.text, found.references)
     except SpecError as error:
         return f"it cannot be read: {error.message}"
+
+
+def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | None:
+    """Return the highest of these ids, with its schema as one JSON text; None if one of them has no Avro schema.
+
+    May block. Raises SourceError if the registry does not answer, SpecError if the schema is not valid.
+    """
+    found = schemas_of(registry, ids)
+    schemas = [each for each in found.values() if each is not None and each.kind == "AVRO"]
+    if len(schemas) < len(ids):
+        return None
+    newest = found[max(ids)]
+    assert newest is not None
+    return max(ids), inlined(newest.text, newest.references)
 
 
 @lru_cache(_KEPT)
