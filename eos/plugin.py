@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from connectors.api.database import Database, DatabaseUse
     from connectors.api.entry import SinkEntry, SourceEntry, SplitSourceEntry
     from connectors.api.fields import LocalPath, NonEmpty, Title
-    from connectors.api.format import FormatEntry
+    from connectors.api.format import FormatEntry, Recognized
     from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
     from connectors.api.model import wrong
     from connectors.api.plugins import API_VERSION
@@ -43,6 +43,7 @@ __all__ = [
     "PreparingSink",
     "PreparingStore",
     "Protection",
+    "Recognized",
     "Secrets",
     "SinkEntry",
     "SourceEntry",
@@ -75,7 +76,7 @@ _NAMES: Final = {
         "NonEmpty",
         "Title",
     ),
-    "connectors.api.format": ("FormatEntry",),
+    "connectors.api.format": ("FormatEntry", "Recognized"),
     "connectors.api.guarantee": (
         "Guarantee",
         "PipelineContext",

@@ -43,8 +43,8 @@ SAID = {
 
 ENTRIES = ("API_VERSION", "Database", "FormatEntry", "Secrets", "SinkEntry", "SourceEntry", "SplitSourceEntry")
 OF_ENTRIES = (
-    *("DatabaseUse", "Guarantee", "LocalPath", "NonEmpty", "PipelineContext", "Protection", "Template", "Title"),
-    *("UnresolvedError", "at_least_once", "log_needs", "with_each_checkpoint", "wrong"),
+    *("DatabaseUse", "Guarantee", "LocalPath", "NonEmpty", "PipelineContext", "Protection", "Recognized", "Template"),
+    *("Title", "UnresolvedError", "at_least_once", "log_needs", "with_each_checkpoint", "wrong"),
 )
 SMALL = (
     *("LogPlace", "Position", "PreparingSink", "PreparingStore", "SplitSource", "StoreSink", "TokenStore"),
