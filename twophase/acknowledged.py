@@ -1,12 +1,12 @@
-"""Whether what a job has acknowledged is whole: of this run, these sinks, every task and the same schemas (R6)."""
+"""Whether what a job has acknowledged is whole: of this run, of these sinks, and of every task (R6)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eos.errors import ConnectorError, IdentityError, PrepareError
+from eos.errors import ConnectorError, PrepareError
 from twophase.ids import Scope, sink_key
-from twophase.values import Committable, MetSchemas, Schemas
+from twophase.values import Committable
 
 
 def mistake(
@@ -37,26 +37,4 @@ def mistake(
     if len(everybody) <= max(everybody, default=-1):
         found = f"{len(everybody)} of {max(everybody) + 1} or more"
         return PrepareError(f"checkpoint {number}: there is not one acknowledgement of each task, but {found}")
-    return None
-
-
-def other_schema(checkpoint_id: int, known: Schemas, met: MetSchemas) -> ConnectorError | None:
-    """Return the error if a name of a schema has got another schema; None if each has the same as before (H35).
-
-    `known`: the schemas of head. Records have only the name, so a checkpoint that is read once more gives the same
-    rows only if a name always means the same schema.
-    """
-    for source, schemas in met.items():
-        first = dict(known.get(source, {}))
-        for name, fingerprint in sorted(schemas):
-            if first.setdefault(name, fingerprint) != fingerprint:
-                message = (
-                    f"checkpoint {checkpoint_id}: source {source}: {name} is now another schema (fingerprint "
-                    f"{fingerprint}) than when records were first decoded with it ({first[name]})"
-                )
-                remedy = (
-                    "the schema registry went back in time, or was replaced: restore its newest state. If its ids have "
-                    "new meanings for good, `eos reset` reads on without the old ones"
-                )
-                return IdentityError(message, remedy=remedy)
     return None

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from eos.errors import ConnectorError, IdentityError, ReplayMismatchError, SetBackError
 from twophase import messages
-from twophase.acknowledged import mistake, other_schema
+from twophase.acknowledged import mistake
 from twophase.codec import encode_record, sha256_of
 from twophase.commits import commit_and_count
 from twophase.head_value import HeadValue, RecordRef
@@ -21,6 +21,7 @@ from twophase.news import Aborted, CommittedUpTo, Decided
 from twophase.ownership import Ownership, load
 from twophase.participants import Prepared
 from twophase.positions import Position, Positions, is_before
+from twophase.schemas import other_schema, pinned
 from twophase.transitions import Abort, Committed, Complete, CompleteDirect
 from twophase.values import CheckpointRecord, OffsetRange, StartingPoint
 from twophase.verify import check_digest_method
@@ -121,7 +122,7 @@ def _record(
         done.at,
         direct,
         digest_method=method,
-        schemas={source: dict(sorted(met)) for source, met in done.schemas.items() if met},
+        schemas=pinned(done.schemas),
     )
 
 

@@ -36,6 +36,7 @@ NEWEST: Final = {"head": _PARTED, "record": FORMAT, "committable": FORMAT}
 """The newest format of each document that this version reads."""
 
 _OF_SPLITS: Final = ("identities", "initial", "positions")
+_SCHEMAS: Final = "schemas"
 
 Splits = Mapping[str, Mapping[str, Mapping[str, Any]]]
 """The fields of head that grow with the splits of a source, by their names."""
@@ -127,24 +128,25 @@ def encode_head(head: HeadValue, part: Part | None = None) -> bytes:
         "positions": head.positions,
         "records": [[ref.checkpoint_id, ref.name, ref.sha256] for ref in head.records],
         "sinks": head.sinks,
-        **({"schemas": head.schemas} if head.schemas else {}),
+        **({_SCHEMAS: head.schemas} if head.schemas else {}),
         **({"direct": direct} if (direct := [ref.checkpoint_id for ref in head.records if ref.direct]) else {}),
         **({"origin": _origin_to_json(head.origin)} if head.origin is not None else {}),
     }
     if part is not None:
-        inside = {key: value for key, value in document.items() if key not in _OF_SPLITS}
+        inside = {key: value for key, value in document.items() if key not in (*_OF_SPLITS, _SCHEMAS)}
         document = {**inside, "format": _PARTED, "least_reader": _PARTED, "splits": part}
     return _dump({**document, "checksum": sha256_of(_dump(document))})
 
 
 def splits_of(head: HeadValue) -> tuple[Mapping[str, Mapping[str, Any]], ...]:
-    """What grows with the splits of a source."""
-    return tuple(getattr(head, key) for key in _OF_SPLITS)
+    """What grows with the splits of a source, and with the schemas that its records name."""
+    return tuple(getattr(head, key) for key in (*_OF_SPLITS, _SCHEMAS))
 
 
 def encode_splits(head: HeadValue) -> bytes:
     """Canonical JSON of that. It has no number of its own: that of head says how it is read."""
-    return _dump(dict(zip(_OF_SPLITS, splits_of(head), strict=True)))
+    *splits, schemas = splits_of(head)
+    return _dump({**dict(zip(_OF_SPLITS, splits, strict=True)), **({_SCHEMAS: schemas} if schemas else {})})
 
 
 def decode_splits(content: bytes, part: Part) -> Splits:

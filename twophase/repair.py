@@ -14,13 +14,14 @@ from typing import Final
 
 from eos.errors import ConnectorError, LostCommittableError, ReplayMismatchError
 from twophase import messages
-from twophase.acknowledged import mistake, other_schema
+from twophase.acknowledged import mistake
 from twophase.checkpoint import close, put_record_of
 from twophase.commits import commit_and_count, commit_and_count_what_can_be, commit_what_can_be, count
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope
 from twophase.messages import Failed, Steps
 from twophase.ownership import Ownership, load
+from twophase.schemas import other_schema
 from twophase.startup import claim_head, recover
 from twophase.transitions import NotCommitted, Repair
 from twophase.values import INSTEAD_OF, CheckpointRecord, Committable, origin

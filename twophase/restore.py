@@ -20,7 +20,7 @@ from twophase.ids import Scope
 from twophase.messages import Steps
 from twophase.positions import Positions
 from twophase.reset import Begun, ClaimExpected, begin, read_expected
-from twophase.transitions import SetPositions
+from twophase.transitions import SetPositions, joined
 from twophase.values import CheckpointRecord, Schemas, SinkState, StartingPoint
 
 
@@ -60,7 +60,7 @@ class Restore:
             completed=seed.checkpoint_id,
             committed=seed.checkpoint_id,
             positions=seed.positions,
-            schemas=seed.schemas,
+            schemas=joined(head.schemas, seed.schemas),
             records=(self.ref,) if self.ref is not None else (),
             sinks=self.sinks,
             origin=Origin(seed.savepoint, seed.checkpoint_id, self.ended),

@@ -103,7 +103,7 @@ class Complete:
             head,
             completed=number,
             positions=positions,
-            schemas=_joined(head.schemas, self.record.schemas),
+            schemas=joined(head.schemas, self.record.schemas),
             records=(*head.records, self.ref),
             aborted_checkpoint=-1,
             aborted_attempt=0,
@@ -199,8 +199,10 @@ class CompleteDirect:
         return Committed(self.complete.record.checkpoint_id, self.retained).apply(self.complete.apply(head))
 
 
-def _joined(known: Schemas, met: Schemas) -> Schemas:
-    """Return all schemas. A stored one stays as it is."""
+def joined(known: Schemas, met: Schemas) -> Schemas:
+    """Return all schemas; `known` itself if there is no other. A stored one stays as it is."""
+    if all(each.keys() <= known.get(source, {}).keys() for source, each in met.items()):
+        return known
     return {**known, **{source: {**each, **known.get(source, {})} for source, each in met.items()}}
 
 

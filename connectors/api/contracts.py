@@ -202,6 +202,9 @@ class SchemaSource(Source, Protocol):
     def names_schemas(self) -> bool:
         """Whether records name schemas."""
 
+    def with_schemas(self, known: Mapping[str, str]) -> Source:
+        """Return this source. Its tasks raise IdentityError where a known name has another schema (H35)."""
+
     def read_with_schemas(
         self,
         ranges: Sequence[OffsetRange],

@@ -34,8 +34,8 @@ class Decoded:
     rows: pa.RecordBatch  # the good records, in order
     bad: tuple[Undecodable, ...] = ()  # by ascending index
     schemas: Mapping[str, str] = field(default_factory=dict)
-    """The schemas that good records name, by that name, each with the fingerprint of its content. Empty where records
-    name none, or by their content: only a name can get another schema (H35)."""
+    """The schemas that records name, by that name, each with the fingerprint of its content, or `unknown`. Empty where
+    records name none, or by their content: only a name can get another schema (H35)."""
 
 
 class Format(Protocol):
@@ -69,6 +69,12 @@ class NamedSchemas(Protocol):
     @property
     def names_schemas(self) -> bool:
         """Whether `Decoded.schemas` has any."""
+
+    def with_schemas(self, known: Mapping[str, str]) -> Format:
+        """Return this format, whose `decode` raises IdentityError where a known name has another schema.
+
+        `known`: names and fingerprints of decided checkpoints.
+        """
 
 
 @runtime_checkable

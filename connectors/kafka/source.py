@@ -226,6 +226,10 @@ class KafkaSource:
     def names_schemas(self) -> bool:
         return isinstance(self.format, NamedSchemas) and self.format.names_schemas
 
+    def with_schemas(self, known: Mapping[str, str]) -> KafkaSource:
+        """See SchemaSource."""
+        return replace(self, format=self.format.with_schemas(known)) if isinstance(self.format, NamedSchemas) else self
+
     def read_with_schemas(
         self,
         ranges: Sequence[OffsetRange],

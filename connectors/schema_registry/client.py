@@ -5,12 +5,16 @@ Source: Confluent Schema Registry, "API Reference": the schema of an id never ch
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from eos.errors import SourceError
 
@@ -23,6 +27,12 @@ _UNKNOWN_S: Final = 60.0
 """For so long an id that the registry does not know is not requested again."""
 _LATE_S: Final = 2.0
 """After so long unknown ids are requested once more: a replica of the registry may be behind its leader."""
+
+_MOST_LATE: Final = 20
+"""With more unknown ids in a batch none is requested once more: they are not of a replica that is behind."""
+_HIGHEST_ID: Final = 2**31 - 1
+"""Registries number schemas with 32 bits and a sign. Some answer as for a wrong path to a higher id."""
+_MOST_REFERENCES: Final = 1_000
 
 _NO_SUCH_ID: Final = 40403
 """The registry's own code: a status 404 without it is of another server, or of a wrong path."""
@@ -55,83 +65,100 @@ class RegisteredSchema:
     text: str
     references: tuple[str, ...] = ()  # texts of the schemas that it uses, each before its first use
 
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that the schema says, whatever spaces and order of keys its JSON has."""
+        texts = (self.text, *self.references)
+        try:
+            content = json.dumps([self.kind, *map(json.loads, texts)], sort_keys=True, separators=(",", ":"))
+        except (ValueError, RecursionError):  # Protobuf is no JSON
+            content = json.dumps([self.kind, *texts])
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
 
 def schemas_of(connection: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
     """Return the schema of each id; None for an id that the registry does not know.
 
     Called in tasks, for the ids of a batch. Blocks for a few round trips per id that this process meets for the first
-    time, and for two seconds if some are unknown. Raises SourceError if the registry does not answer: an outage, which
+    time, and for two seconds if a few are unknown. Raises SourceError if the registry does not answer: an outage, which
     the pipeline's restart strategy ends, and never a reason to reject a record.
     """
     registry = _registry(connection)
-    late = [each for each in ids if not registry.looked_up(each)]
-    if late:
+    found = {each: registry.schema(each) for each in ids}
+    late = [each for each, schema in found.items() if schema is None and registry.is_new(each)]
+    if 0 < len(late) <= _MOST_LATE:
         time.sleep(_LATE_S)
-        for each in late:
-            registry.look_up_late(each)
-    return {each: registry.found(each) for each in ids}
+        found |= {each: registry.schema(each) for each in late}
+    registry.note_unknown(each for each in late if found[each] is None)
+    return found
 
 
 def subjects(connection: Connection) -> int:
     """Return how many subjects the registry has. Blocks for a round trip. Raises SourceError."""
     registry = _registry(connection)
-    with _outage(connection.url, "its subjects"):
+    with _outage(connection, "its subjects"):
         return len(registry.client.get_subjects())
 
 
 class _Registry:
-    """The schemas that this process has met. Both caches are bounded."""
+    """The schemas that this process has met. All caches are bounded."""
 
     def __init__(self, connection: Connection) -> None:
         from cachetools import LRUCache, TTLCache  # of the extra `registry`
         from confluent_kafka.schema_registry import SchemaRegistryClient
 
-        self._url = connection.url
+        self._connection = connection
         self._known: MutableMapping[int, RegisteredSchema] = LRUCache(_KEPT)
         self._unknown: MutableMapping[int, None] = TTLCache(_UNKNOWN_KEPT, _UNKNOWN_S)
-        self.client: Any = SchemaRegistryClient(_settings(connection))
+        with _outage(connection, "a connection"):
+            self.client: Any = SchemaRegistryClient(_settings(connection))
 
-    def found(self, schema_id: int) -> RegisteredSchema | None:
-        return self._known.get(schema_id)
+    def is_new(self, schema_id: int) -> bool:
+        """Whether the registry was not asked for the id lately, and may know it."""
+        return schema_id not in self._unknown and schema_id <= _HIGHEST_ID
 
-    def looked_up(self, schema_id: int) -> bool:
-        """Request the schema of an id that is new here. Return whether the registry knows it, or did not lately."""
-        if schema_id not in self._known and schema_id not in self._unknown:
-            schema = self._request(schema_id)
-            if schema is None:
-                return False
-            self._known[schema_id] = schema
-        return True
+    def note_unknown(self, ids: Iterable[int]) -> None:
+        """Leave these ids alone for a while."""
+        self._unknown.update(dict.fromkeys(ids))
 
-    def look_up_late(self, schema_id: int) -> None:
-        """Request the schema of an unknown id once more."""
-        schema = self._request(schema_id)
-        if schema is None:
-            self._unknown[schema_id] = None
-        else:
-            self._known[schema_id] = schema
+    def schema(self, schema_id: int) -> RegisteredSchema | None:
+        """Return the schema of an id, by a request if it is new here; None if the registry does not know the id."""
+        found = self._known.get(schema_id)
+        if found is None and self.is_new(schema_id):
+            found = self._request(schema_id)
+            if found is not None:
+                self._known[schema_id] = found
+        return found
 
     def _request(self, schema_id: int) -> RegisteredSchema | None:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
-        with _outage(self._url, f"schema {schema_id}"):
+        with _outage(self._connection, f"schema {schema_id}"):
             try:
                 found = self.client.get_schema(schema_id)
             except SchemaRegistryError as error:
                 if error.error_code == _NO_SUCH_ID:
                     return None
                 raise
-            references = tuple(dict.fromkeys(self._texts(found.references or ())))
-            if not found.schema_str:
+            texts: dict[tuple[str, int], str] = {}
+            self._collect(found.references or (), texts)
+            if not isinstance(found.schema_str, str) or not found.schema_str:
                 raise ValueError("an answer without a schema")
-        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, references)
+        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, tuple(dict.fromkeys(texts.values())))
 
-    def _texts(self, references: Any) -> Iterator[str]:
-        """Yield the schemas of references, and before each the schemas that it refers to."""
+    def _collect(self, references: Any, texts: dict[tuple[str, int], str]) -> None:
+        """Add the texts of references, and before each those of the schemas that it refers to."""
         for each in references:
-            schema = self.client.get_version(each.subject, each.version).schema
-            yield from self._texts(schema.references or ())
-            yield schema.schema_str
+            key = (each.subject, each.version)
+            if key in texts:
+                continue
+            if len(texts) >= _MOST_REFERENCES:
+                raise ValueError(f"more than {_MOST_REFERENCES} references")
+            texts[key] = ""  # of a reference to itself
+            schema = self.client.get_version(*key, deleted=True).schema
+            self._collect(schema.references or (), texts)
+            del texts[key]
+            texts[key] = schema.schema_str
 
 
 _registry = lru_cache(_REGISTRIES)(_Registry)
@@ -151,12 +178,14 @@ def _settings(connection: Connection) -> dict[str, Any]:
 
 
 @contextmanager
-def _outage(url: str, what: str) -> Iterator[None]:
+def _outage(connection: Connection, what: str) -> Iterator[None]:
     """Raise SourceError for each error that keeps the registry from giving `what`."""
     from confluent_kafka.schema_registry import SchemaRegistryError
     from httpx2 import HTTPError
 
+    url = connection.url
     try:
+        _check_proxy(connection)
         yield
     except SchemaRegistryError as error:
         message = f"the schema registry at {url} answers {error.http_status_code} for {what}"
@@ -165,7 +194,17 @@ def _outage(url: str, what: str) -> Iterator[None]:
         else:
             remedy = "check the address of `registry`, and see the registry's log"
         raise SourceError(message, remedy=remedy) from None
-    except (HTTPError, OSError, *_NO_ANSWER) as error:  # of the connection, or of TLS
+    except (HTTPError, OSError, RecursionError, *_NO_ANSWER) as error:  # of the connection, or of TLS
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        message = f"the schema registry at {url} does not answer: {reason}"
-        raise SourceError(message, remedy="check its address and its TLS; the checkpoint is tried again") from error
+        message = f"the schema registry at {url} does not give {what}: {reason}"
+        raise SourceError(message, remedy="check its address and its TLS; the checkpoint is tried again") from None
+
+
+def _check_proxy(connection: Connection) -> None:
+    """Raise OSError if a password or token would go to a proxy in plain text."""
+    if connection.password is None and connection.token is None:
+        return
+    for each in connection.url.split(","):
+        parts = urlsplit(each.strip())
+        if parts.scheme == "http" and not proxy_bypass(parts.hostname or "") and {"http", "all"} & getproxies().keys():
+            raise OSError(f"the environment's proxy would see its password: add {parts.hostname} to NO_PROXY")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Self
+import re
+from typing import TYPE_CHECKING, Annotated, Final, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, model_validator
@@ -12,6 +13,9 @@ from connectors.api.model import Strict, wrong
 
 if TYPE_CHECKING:
     from connectors.schema_registry.client import Connection
+
+
+_SENT: Final = re.compile(r"[^\x00-\x1f\x7f]+")
 
 
 def _url(value: str) -> str:
@@ -48,6 +52,10 @@ class RegistryEntry(Strict):
         if (self.username is None) != (self.password is None):
             there, missing = ("password", "username") if self.username is None else ("username", "password")
             raise wrong(f"{there} without {missing}", "both, or neither", at=there)
+        if ":" in (self.username or ""):
+            raise wrong("a user with a colon, which HTTP basic authentication cannot send", at="username")
+        if any(not _SENT.fullmatch(each) for each in (self.token, self.username, self.password) if each is not None):
+            raise wrong("a character that HTTP cannot send", "printable characters, and no line end")
         if self.token is not None and self.username is not None:
             raise wrong("a token and a username", "one of them", at="token")
         if not self.is_encrypted and (self.token or self.password):

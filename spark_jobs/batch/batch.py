@@ -24,18 +24,18 @@ from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected, other_rows
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
+from spark_jobs.batch.schema_notes import SchemaNotes
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
-from spark_jobs.query.marks import observation, schemas_in
-from spark_jobs.query.running_query import EndsHeld, job_group, observed_text
+from spark_jobs.query.running_query import EndsHeld, job_group
 from spark_jobs.query.task_counts import task_counts
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
-from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable, MetSchemas
+from twophase.values import DIGEST_METHODS, CheckpointRecord, Committable
 
 _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 """How a job, or the connection over which its rows come, can fail. Rows come as Arrow, whose stream tells its end: what
@@ -86,7 +86,7 @@ class SparkBatch:
 
         Blocks until they have ended; what runs past the timeout is cancelled (R8).
         """
-        tries, checks = self._tries, RuleChecks(self.flow.expecting)
+        tries, checks, notes = self._tries, RuleChecks(self.flow.expecting), SchemaNotes(self.naming)
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
@@ -101,7 +101,7 @@ class SparkBatch:
                     acknowledged = self._run_chained(self.chain, task)
                 else:
                     job = branch_jobs.writing(task)
-                    acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks)
+                    acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks, notes=notes)
                 surplus = self._left_out(acknowledged) or checks.surplus(self.checkpoint_id)
                 if surplus is not None:
                     return Failed(surplus)
@@ -123,7 +123,7 @@ class SparkBatch:
             *measured(names, acknowledged, prepared),
             *measured(names, put_aside, letters),
         )
-        met = self._met_schemas(acknowledged)
+        met = {self.chain.source.name: schemas(acknowledged)} if self.chain is not None else notes.met
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time(), schemas=met)
 
     def rewrite_missing(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
@@ -150,9 +150,9 @@ class SparkBatch:
         counted: dict[str, int] = {}
         try:
             with self._deadline():
-                checks = RuleChecks(self.flow.expecting)
+                checks, notes = RuleChecks(self.flow.expecting), SchemaNotes(self.naming)
                 job = branch_jobs.writing(task)
-                found = self._run(job, (digest_method,), placed=bisector is not None, checks=checks)
+                found = self._run(job, (digest_method,), placed=bisector is not None, checks=checks, notes=notes)
                 written, rejected = committables(found), self._rejected(checks)
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
@@ -165,7 +165,7 @@ class SparkBatch:
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
-        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted, self._met_schemas(found))
+        return Acknowledged(by_sink(names, written), time.time(), digest_method, counted, notes.met)
 
     def discard(self, digest_methods: Sequence[int]) -> Sequence[Mapping[str, tuple[int, int]]] | None:
         """Run a decided batch for its state; nothing at all to do where there is none."""
@@ -197,9 +197,12 @@ class SparkBatch:
         *,
         placed: bool = False,
         checks: RuleChecks | None = None,
+        notes: SchemaNotes | None = None,
     ) -> pa.Table:
         methods = digest_methods if self.stateful else ()
-        return branch_jobs.run(self.flow, self.frame, job, digest_methods=methods, placed=placed, checks=checks)
+        return branch_jobs.run(
+            self.flow, self.frame, job, digest_methods=methods, placed=placed, checks=checks, notes=notes
+        )
 
     def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""
@@ -217,13 +220,6 @@ class SparkBatch:
         else:
             self.skipped = self.skipping.counted(self.frame, ranges)
         return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
-
-    def _met_schemas(self, acknowledged: pa.Table) -> MetSchemas:
-        """Return the schemas that the records of this batch have named (H35). Called when the job has ended."""
-        if self.chain is not None:
-            return {self.chain.source.name: schemas(acknowledged)}
-        texts = {source.name: observed_text(self.frame, observation(source), "schemas") for source in self.naming}
-        return {name: schemas_in(text.splitlines()) for name, text in texts.items()}
 
     def _rejected(self, checks: RuleChecks) -> Rejected:
         """The rows that rules reject. A second job computes them, only if there are any."""

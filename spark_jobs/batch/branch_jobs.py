@@ -15,6 +15,7 @@ from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask
 from spark_jobs.batch.columns import numbered
 from spark_jobs.batch.rule_checks import RuleChecks
+from spark_jobs.batch.schema_notes import SchemaNotes
 from spark_jobs.batch.writing import COUNTED, HASH_COLUMN, CountTask
 from spark_jobs.session.master import is_local
 
@@ -30,30 +31,34 @@ def run(
     digest_methods: Sequence[int],
     placed: bool = False,
     checks: RuleChecks | None = None,
+    notes: SchemaNotes | None = None,
 ) -> pa.Table:
     """What the tasks of all branches return. Blocks until they have ended.
 
     `digest_methods`: see `row_hash`; none for a pipeline that keeps no state. `placed`: see Branch.placed. `checks`:
-    reads the counts of the steps' rules.
+    reads the counts of the steps' rules. `notes`: reads the schemas of the records.
 
     What several branches need is kept until all have had it. With state, and where there are several machines, it is
     made in a job before: two tasks that need the same rows at once would both make them, and bring the state along
-    twice. Where rules count rows as well: tasks of two stages would share the rows, and Spark reports the newest only.
+    twice. So too where rules count rows, or records name schemas: tasks of two stages would share the rows, and Spark
+    reports the newest only.
     """
-    checks = checks or RuleChecks(())
+    checks, notes = checks or RuleChecks(()), notes or SchemaNotes(())
     with ExitStack() as kept:
         frames, stateful = flow.frames(trunk), bool(digest_methods)
         for name in flow.shared:
-            now = stateful or bool(checks.steps) or not _is_local(trunk)
+            now = stateful or bool(checks.steps) or bool(notes.sources) or not _is_local(trunk)
             kept.enter_context(_kept(frames[name], now=now))
             if now:
                 checks.read(trunk, frames[name])
+                notes.read(trunk)
         select = Branch.placed if placed else Branch.of
         rows = [(branch, select(branch, frames[branch.rows])) for branch in flow.branches]
         jobs = [job(branch, _hashed(branch, each, digest_methods)) for branch, each in rows]
         whole = reduce(DataFrame.union, jobs)
         found = whole.toArrow()
         checks.read(trunk, whole)
+        notes.read(trunk)
         return found
 
 

@@ -149,7 +149,8 @@ class Rerun:
                 raise
 
         try:
-            pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began(), letters)
+            known = self.history.head.schemas
+            pipeline = build(self.spark, self.spec, self._sources, self._sinks, self._began(), letters, schemas=known)
             with self._before(record, stateful=pipeline.stateful).copied() as folder:
                 _log.info("reading checkpoint %d again", record.checkpoint_id)
                 writer = pipeline.rows.writeStream.foreachBatch(on_batch).outputMode(output_mode(self.spec))

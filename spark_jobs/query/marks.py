@@ -55,7 +55,8 @@ def read_and_mark(source: Source, ranges: Sequence[OffsetRange]) -> Iterator[pa.
         if schemas := met.new():
             yield pa.record_batch([*nothing, pa.nulls(1, pa.int64()), pa.array([schemas])], schema=schema)
         yield pa.record_batch([*batch.columns, *(pa.nulls(batch.num_rows, kind) for kind in hidden)], schema=schema)
-    yield pa.record_batch([*nothing, pa.array([aside]), *(pa.nulls(1, kind) for kind in hidden[1:])], schema=schema)
+    last = [pa.array([aside]), *(pa.array([met.new() or None], pa.string()) for _ in hidden[1:])]
+    yield pa.record_batch([*nothing, *last], schema=schema)
 
 
 class Met:

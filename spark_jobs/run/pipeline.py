@@ -23,7 +23,7 @@ from spark_jobs.query.pacing.turns import ALL_THERE, Turns
 from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
-from twophase.values import StartingPoint
+from twophase.values import Schemas, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,19 @@ def build(
     dead_letter: Unopened | None = None,
     *,
     turns: Turns = ALL_THERE,
+    schemas: Schemas | None = None,
 ) -> Pipeline:
-    """Build the query. Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
+    """Build the query. `schemas`: of head; no record is decoded with another one (H35).
+
+    Called at every start of it, after recovery (R3); opens the sinks, which may make their tables.
 
     Built twice: the first time with every column of the sources, to see which ones are used; then with only those, and
     with what counts the records that are put aside or left out.
 
     Raises SpecError for a step that Spark does not accept, TargetError where the rows do not fit the target.
     """
+    known = schemas or {}
+    sources = [each.with_schemas(known.get(each.name, {})) if names_schemas(each) else each for each in sources]
     frames = _frames(spark, spec, sources, began, turns)
     assert spec.trunk is not None
     _check_read_once(frames[spec.trunk], sources)

@@ -257,7 +257,10 @@ class Runner:
         own, letters = sinks[: len(self.spec.sinks)], sinks[len(self.spec.sinks) :]
         turns = pacing.turns(len(lasting.sources))
         try:
-            pipeline = build(self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns)
+            schemas = recovered.driver.owned.schemas
+            pipeline = build(
+                self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns, schemas=schemas
+            )
             if pipeline.stateful:
                 check_state_is_shared(self.spark, self.spec.checkpoint.location)
         except (Py4JError, ConnectionError) as error:

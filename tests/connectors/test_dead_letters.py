@@ -290,6 +290,20 @@ class _Named(_Source):
             yield batch
 
 
+class _AllBad(_Named):
+    """It has no row: all records of a schema are bad."""
+
+    def read_with_schemas(
+        self,
+        ranges: Sequence[OffsetRange],
+        on_bad_records: Callable[[int], None],
+        on_schemas: Callable[[Mapping[str, str]], None],
+    ) -> Iterator[pa.RecordBatch]:
+        on_bad_records(9)
+        on_schemas(self.met[-1])
+        yield from ()
+
+
 def test_h35_a_mark_with_schemas_comes_before_their_first_record() -> None:
     source = _Named(parse_ddl("id BIGINT"), bad=[2, 3, 4])
     batches = list(read_and_mark(cast(Any, source), [OffsetRange("t/0", 0, 9)]))
@@ -304,6 +318,8 @@ def test_h35_a_mark_with_schemas_comes_before_their_first_record() -> None:
         (4, None, None),
         (None, 9, None),
     ]
+    (all_bad,) = read_and_mark(cast(Any, _AllBad(parse_ddl("id BIGINT"))), [OffsetRange("t/0", 0, 9)])
+    assert all_bad.to_pylist() == [{"id": None, "_eos_aside": 9, "_eos_schemas": other}]
     assert schemas_in([first, other]) == {("schema 1", "a"), ("schema 2", "b"), ("schema 1", "c")}
 
 

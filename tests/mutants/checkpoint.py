@@ -21,7 +21,7 @@ MUTANTS: Final = (
         name="head forgets the schemas of earlier records",
         rule="H35",
         path="twophase/transitions.py",
-        before="            schemas=_joined(head.schemas, self.record.schemas),\n",
+        before="            schemas=joined(head.schemas, self.record.schemas),\n",
         after="            schemas=self.record.schemas,\n",
         caught_by=(f"{_H35}a_decision_keeps_the_schemas_of_its_records",),
     ),

@@ -25,6 +25,24 @@ _CLIENT: Final = "tests/connectors/schema_registry/test_registry_client.py::test
 
 MUTANTS: Final = (
     Mutant(
+        name="a task takes another schema than the one of head",
+        rule="H35",
+        path="connectors/formats/avro/writers.py",
+        before="            if writer.fingerprint != before:\n",
+        after="            if writer.fingerprint != before and before == UNKNOWN:\n",
+        caught_by=(
+            "tests/connectors/formats/avro/test_avro_registered.py::test_h35_a_pinned_name_has_its_schema_or_the_task_fails",
+        ),
+    ),
+    Mutant(
+        name="a process forgets schemas within one batch",
+        rule="docs/reference/formats.md, Schema registry",
+        path="connectors/schema_registry/client.py",
+        before="    return found\n\n\ndef subjects",
+        after="    return {each: registry._known.get(each) for each in ids}\n\n\ndef subjects",
+        caught_by=(f"{_CLIENT}more_schemas_than_a_process_keeps_are_known_in_one_batch",),
+    ),
+    Mutant(
         name="each status 404 says that a registry does not know an id",
         rule="docs/reference/formats.md, Schema registry",
         path="connectors/schema_registry/client.py",
@@ -310,7 +328,7 @@ MUTANTS: Final = (
         path="connectors/formats/avro/avro_format.py",
         before="            chosen = marked & (keys == np.uint64(key))\n",
         after="            chosen = marked & (keys == np.uint64(key))\n"
-        "            writer = parsed(self.reader) if isinstance(writer, str) else writer\n",
+        "            writer = replace(writer, schema=parsed(self.reader)) if isinstance(writer.schema, str) else writer\n",
         caught_by=(
             "tests/connectors/formats/avro/test_avro_compliance.py::TestSingleObjectAvro::test_each_bad_value_is_named_and_no_other",
         ),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -17,7 +17,7 @@ from connectors.formats.avro.cursor import ALL, Cursor, Flags, Ints
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
-from connectors.formats.avro.writers import Writers, parsed
+from connectors.formats.avro.writers import RegisteredWriters, Writers, parsed
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -45,7 +45,12 @@ class AvroFormat:
     @property
     def names_schemas(self) -> bool:
         """Whether a registry keeps the writers' schemas. A fingerprint in front of a record names no other schema."""
-        return self.writers.are_registered
+        return isinstance(self.writers, RegisteredWriters)
+
+    def with_schemas(self, known: Mapping[str, str]) -> AvroFormat:
+        """See NamedSchemas."""
+        assert isinstance(self.writers, RegisteredWriters)
+        return replace(self, writers=replace(self.writers, pinned=known))
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`: whether the registry answers, if there is one."""
@@ -108,13 +113,13 @@ class AvroFormat:
             bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
         for key, writer in self.writers.find(np.unique(keys[marked]).tolist()).items():
             chosen = marked & (keys == np.uint64(key))
-            plan = _plan(writer, self.reader, self.truncate)
+            plan = _plan(writer.schema, self.reader, self.truncate)
             name = header.schema_name.format(key) if header else "the writer's schema"
-            if isinstance(writer, str) or isinstance(plan, str):
+            if self.names_schemas:
+                schemas[name] = writer.fingerprint
+            if isinstance(plan, str):
                 bad |= dict.fromkeys(places[chosen].tolist(), f"written with {name}: {plan}")
             else:
-                if self.names_schemas:
-                    schemas[name] = writer.content_hash
                 yield plan, chosen
 
 

@@ -5,7 +5,6 @@ Source: Apache Avro 1.12 specification, "Schema Declaration" and "Logical Types"
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -111,7 +110,6 @@ class Schema:
     root: Node
     named: Mapping[str, Node] = field(repr=False)
     fingerprint: bytes = b""  # CRC-64-AVRO of the canonical form, in the byte order of the single-object encoding
-    content_hash: str = ""  # of all its JSON: the canonical form lacks defaults, aliases and logical types
 
     def follow(self, node: Node) -> Node:
         """Return the type of a name. Any other node is returned unchanged."""
@@ -127,10 +125,9 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
 
     known: dict[str, Any] = {}
     try:
-        *others, own = documents = [json.loads(each) for each in (*references, text)]
-        for each in others:
-            parser.parse_schema(each, known)
-        parsed = parser.parse_schema(own, known)
+        for each in references:
+            parser.parse_schema(json.loads(each), known)
+        parsed = parser.parse_schema(json.loads(text), known)
         digest = parser.fingerprint(parser.to_parsing_canonical_form(parsed), "CRC-64-AVRO")
         builder = _Builder()
         for each in known.values():
@@ -142,8 +139,7 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
         raise SpecError(f"not an Avro schema: the type {error.name} is not defined") from error
     except (parser.SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(f"not an Avro schema: {error}", remedy="check its JSON text") from error
-    content = json.dumps(documents, sort_keys=True, separators=(",", ":")).encode()
-    return Schema(root, builder.named, bytes.fromhex(digest)[::-1], hashlib.sha256(content).hexdigest()[:16])
+    return Schema(root, builder.named, bytes.fromhex(digest)[::-1])
 
 
 class _Builder:

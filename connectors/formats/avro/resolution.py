@@ -17,7 +17,7 @@ from connectors.formats.avro.defaults import encode_default
 from connectors.formats.avro.groups import Unreadable
 from connectors.formats.avro.nested import ArrayStep, MapStep, MembersStep, MemberStep, RecordStep, UnionStep
 from connectors.formats.avro.nodes import Array, Enum, Field, Fixed, Map, Node, Primitive, Record, Schema, Union
-from connectors.formats.avro.skipping import Skip, least_bytes
+from connectors.formats.avro.skipping import Skip, least_bytes, most_parts
 from connectors.formats.avro.steps import (
     BooleanStep,
     BytesStep,
@@ -41,6 +41,10 @@ _PROMOTED: Final = {
     "bytes": ("string", "bytes"),
 }
 """By a reader's type, the types of a writer that it can take. Any other type takes its own only."""
+
+
+_MOST_SKIPPED: Final = 10_000
+"""Parts of a field that is skipped."""
 
 
 class IncompatibleError(Exception):
@@ -105,6 +109,8 @@ class _Resolver:
             path = f"{what}.{each.name}" if what else each.name
             at = _matching(each, read.fields, taken)
             if at is None:
+                if most_parts(self._writer, each.type) > _MOST_SKIPPED:
+                    raise IncompatibleError(f"{path}: skipped, and has more than {_MOST_SKIPPED:,} parts")
                 parts.append(Skip(path, self._writer, each.type))
             else:
                 taken.add(at)

@@ -10,7 +10,7 @@ import numpy as np
 
 from connectors.formats.avro.cursor import Cursor, Rows
 from connectors.formats.avro.groups import by_branch, items
-from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
 
 _DEEPEST: Final = 64
 """Levels of a type that contains itself. A record that has more is bad."""
@@ -28,6 +28,8 @@ class Skip:
 
     def skip(self, cursor: Cursor, rows: Rows, depth: int = 0) -> None:
         """Move the cursor of each row behind the value. A row with a fault is parked."""
+        if not cursor.count(rows):
+            return
         node = self.schema.follow(self.node)
         if depth > _DEEPEST:
             cursor.park(
@@ -70,6 +72,29 @@ class Skip:
 
     def _of(self, node: Node) -> Skip:
         return Skip(self.what, self.schema, node)
+
+
+def most_parts(schema: Schema, node: Node, known: dict[str, int] | None = None) -> int:
+    """Return how many values one value of the type has at most, items of arrays and maps once.
+
+    A short text can name one type exponentially often. `known`: of the types met before.
+    """
+    known = {} if known is None else known
+    if isinstance(node, Named):
+        if node.name not in known:
+            known[node.name] = 1  # where the type contains itself: the record's bytes bound it
+            known[node.name] = most_parts(schema, schema.follow(node), known)
+        return known[node.name]
+    match node:
+        case Record():
+            return 1 + sum(most_parts(schema, each.type, known) for each in node.fields)
+        case Union():
+            return 1 + max((most_parts(schema, each, known) for each in node.branches), default=0)
+        case Array():
+            return 1 + most_parts(schema, node.items, known)
+        case Map():
+            return 2 + most_parts(schema, node.values, known)
+    return 1
 
 
 def least_bytes(schema: Schema, node: Node, known: dict[str, int] | None = None) -> int:

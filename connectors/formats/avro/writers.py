@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final, Protocol
 
@@ -17,6 +17,7 @@ from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Schema, parse_schema
 from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
 from eos.errors import SourceError, SpecError
+from twophase.schemas import UNKNOWN, changed
 
 _KEPT: Final = 1_000
 """Schemas that a process keeps parsed."""
@@ -53,12 +54,16 @@ CONFLUENT: Final = Header("Confluent's wire format", b"\0", ">u4", "schema {}")
 """The key is the id of the schema in a registry. Source: Confluent Schema Registry, "Wire format"."""
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The writer of the records with one key."""
+
+    schema: Schema | str  # or the reason why its records are bad
+    fingerprint: str = ""  # of what a registry has for the key; empty where a key can have no other schema
+
+
 class Writers(Protocol):
     """The schemas of the writers of a topic. Immutable; pickled into tasks."""
-
-    @property
-    def are_registered(self) -> bool:
-        """Whether a registry keeps the schema of a key."""
 
     @property
     def header(self) -> Header | None:
@@ -70,10 +75,11 @@ class Writers(Protocol):
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`. May block; raises nothing."""
 
-    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
-        """Return the schema of each key, 0 without a header, or the reason why its records are bad.
+    def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
+        """Return the writer of each key, 0 without a header.
 
-        May block where this process meets a key for the first time. Raises SourceError if a registry does not answer.
+        May block where this process meets a key for the first time. Raises SourceError if a registry does not answer,
+        IdentityError if a key has another schema than it had in an earlier checkpoint.
         """
 
 
@@ -83,7 +89,6 @@ class OneWriter:
 
     text: str
     header: ClassVar[Header | None] = None
-    are_registered: ClassVar[bool] = False
 
     def given(self) -> Sequence[Schema]:
         return [parsed(self.text)]
@@ -91,8 +96,8 @@ class OneWriter:
     def check(self) -> Sequence[Finding]:
         return ()
 
-    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
-        return dict.fromkeys(keys, parsed(self.text))
+    def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
+        return dict.fromkeys(keys, Writer(parsed(self.text)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,6 @@ class GivenWriters:
 
     texts: tuple[str, ...]
     header: ClassVar[Header | None] = SINGLE_OBJECT
-    are_registered: ClassVar[bool] = False
 
     def given(self) -> Sequence[Schema]:
         return [parsed(text) for text in self.texts]
@@ -109,9 +113,9 @@ class GivenWriters:
     def check(self) -> Sequence[Finding]:
         return ()
 
-    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
+    def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         known = {int.from_bytes(schema.fingerprint, "little"): schema for schema in self.given()}
-        return {key: known.get(key, "it is not among `writer_schema_files`") for key in keys}
+        return {key: Writer(known.get(key, "it is not among `writer_schema_files`")) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,8 @@ class RegisteredWriters:
     """The id in front of a record is of a schema in a registry."""
 
     registry: Connection
-    header: ClassVar[Header | None] = CONFLUENT
-    are_registered: ClassVar[bool] = True
+    pinned: Mapping[str, str] = field(default_factory=dict)  # name -> fingerprint, of head (H35)
+    header: ClassVar[Header] = CONFLUENT
 
     def given(self) -> Sequence[Schema]:
         return ()
@@ -131,19 +135,25 @@ class RegisteredWriters:
         except SourceError as error:
             return [Finding("schema registry", False, error.message, error.remedy)]
 
-    def find(self, keys: Sequence[int]) -> Mapping[int, Schema | str]:
-        return {key: _usable(found) for key, found in schemas_of(self.registry, keys).items()}
+    def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
+        found = {key: _usable(registered) for key, registered in schemas_of(self.registry, keys).items()}
+        for key, writer in found.items():
+            name = self.header.schema_name.format(key)
+            before = self.pinned.get(name, writer.fingerprint)
+            if writer.fingerprint != before:
+                raise changed(f"the schema registry at {self.registry.url}", name, writer.fingerprint, before)
+        return found
 
 
-def _usable(found: RegisteredSchema | None) -> Schema | str:
+def _usable(found: RegisteredSchema | None) -> Writer:
     if found is None:
-        return "the schema registry does not have it"
+        return Writer("the schema registry does not have it", UNKNOWN)
     if found.kind != "AVRO":
-        return f"it is of the kind {found.kind}, not AVRO"
+        return Writer(f"it is of the kind {found.kind}, not AVRO", found.fingerprint)
     try:
-        return parsed(found.text, found.references)
+        return Writer(parsed(found.text, found.references), found.fingerprint)
     except SpecError as error:
-        return f"it cannot be read: {error.message}"
+        return Writer(f"it cannot be read: {error.message}", found.fingerprint)
 
 
 def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
 
 import pytest
@@ -72,6 +73,9 @@ _KNOWN = (200, json.dumps({"schema": _FIXED}))
         (200, "{}"),
         (200, '{"schema": null}'),
         (200, '{"schema": ""}'),
+        (200, '{"schema": 5}'),
+        (200, '{"schema": {"type": "long"}}'),
+        (200, "[" * 100_000),
         (204, ""),
     ],
 )
@@ -91,6 +95,56 @@ def test_an_unknown_id_is_requested_twice_and_then_not_for_a_while(monkeypatch: 
             *["/schemas/ids/8"] * 2,
         ]
     assert len(slept) == 1  # for both
+
+
+def test_more_schemas_than_a_process_keeps_are_known_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.schema_registry.client._KEPT", 3)
+    with _serving(_KNOWN) as (_, connection):
+        assert None not in schemas_of(connection, range(1, 11)).values()
+
+
+def test_an_id_beyond_a_registrys_numbers_is_unknown_without_a_request() -> None:
+    with _serving((404, json.dumps({"error_code": 404}))) as (server, connection):
+        assert schemas_of(connection, [2**31, 2**32 - 1]) == {2**31: None, 2**32 - 1: None}
+        assert server.requests == []
+
+
+def test_many_unknown_ids_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.schema_registry.client.time.sleep", lambda _seconds: pytest.fail("it waits"))
+    with _serving(_UNKNOWN) as (server, connection):
+        assert set(schemas_of(connection, range(1, 31)).values()) == {None}
+        assert len(server.requests) == 30
+
+
+def _referring(subject: str) -> tuple[int, str]:
+    references = [{"name": subject, "subject": subject, "version": 1}]
+    return 200, json.dumps({"schema": _FIXED, "references": references, "subject": "s", "version": 1, "id": 1})
+
+
+def test_references_in_a_circle_end() -> None:
+    with _serving(_referring("s")) as (server, connection):
+        assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED, (_FIXED,))}
+        assert len(server.requests) == 2
+        assert "deleted=true" in server.requests[1][0]
+
+
+def test_an_authority_that_is_not_there_is_an_error_of_the_registry(tmp_path: Path) -> None:
+    for ca in (tmp_path / "missing.pem", tmp_path / "empty.pem"):
+        (tmp_path / "empty.pem").write_text("")
+        with pytest.raises(SourceError, match="does not give"):
+            subjects(Connection("https://127.0.0.1:1", ca=str(ca)))
+
+
+def test_no_password_goes_to_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with _serving((200, "[]")) as (server, connection):
+        known = Connection(connection.url, "reader", "of-orders")
+        monkeypatch.setenv("http_proxy", connection.url)
+        monkeypatch.setenv("no_proxy", "")
+        with pytest.raises(SourceError, match=r"add 127\.0\.0\.1 to NO_PROXY"):
+            subjects(known)
+        assert server.requests == []
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert subjects(known) == 0
 
 
 def test_a_schema_is_requested_once() -> None:

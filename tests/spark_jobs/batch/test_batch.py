@@ -73,7 +73,9 @@ class _Jobs:
     def counting(self, *_: object) -> object:
         return None
 
-    def run(self, *_: object, digest_methods: Sequence[int], placed: bool, checks: Any = None) -> pa.Table:
+    def run(
+        self, *_: object, digest_methods: Sequence[int], placed: bool, checks: Any = None, notes: Any = None
+    ) -> pa.Table:
         self.placed.append(placed)
         if checks is not None and self.checked:
             checks._found = self.checked.pop(0)

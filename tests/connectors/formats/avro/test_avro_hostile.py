@@ -155,6 +155,26 @@ def test_a_precision_that_spark_has_not() -> None:
         _ = AvroFormat(json.dumps(schema), OneWriter("")).schema
 
 
+def _doubled(levels: int, leaf: str) -> dict[str, Any]:
+    """A short schema that names each type twice."""
+    inner: Any = leaf
+    for level in range(levels):
+        first = {"name": "a", "type": inner}
+        inner = {"type": "record", "name": f"R{level}", "fields": [first, {"name": "b", "type": _name(inner)}]}
+    return record(("n", "long"), ("skipped", inner))
+
+
+def _name(kind: Any) -> Any:
+    return kind["name"] if isinstance(kind, dict) else kind
+
+
+@pytest.mark.parametrize("leaf", ["null", "int"])
+def test_a_field_that_is_skipped_has_a_bounded_number_of_parts(leaf: str) -> None:
+    with pytest.raises(SpecError, match="skipped: skipped, and has more than 10,000 parts"):
+        decode(record(("n", "long")), [], _doubled(40, leaf))
+    assert decode(record(("n", "long")), [b"\2" + b"\2" * 64], _doubled(6, "int")).bad == ()
+
+
 @pytest.mark.parametrize(("truncate", "whole"), [(False, 1), (True, 2)])
 def test_nanoseconds(truncate: bool, whole: int) -> None:
     """They are refused where there are any, or cut off towards the past."""
