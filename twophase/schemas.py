@@ -1,8 +1,8 @@
 """Schemas that records name: a name means one schema, in all checkpoints of an incarnation (R6, H35).
 
-Records have only the name, such as an id of a registry, so a checkpoint that is read once more gives the same rows only
-if the name means the same schema. Head keeps each name with the fingerprint of its schema. Tasks get these at the start
-of a query, and refuse another schema before its first row. A decision compares what has come in since.
+Records have only the name, such as an id of a registry. A checkpoint that is read once more gives the same rows only if
+the name means the same schema. Head keeps each name with the fingerprint of its schema. Tasks get these at the start of
+a query, and refuse another schema before its first row. A decision compares the schemas that tasks have met since.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def other_schema(checkpoint_id: int, known: Schemas, met: MetSchemas) -> Connect
             before = known.get(source, {}).get(name)
             if before is None and len(fingerprints) == 2 and UNKNOWN in fingerprints:
                 message = f"{where}: some tasks did not get {name}, which others got"
-                return SourceError(message, remedy="a replica of the schema registry is behind; it is tried again")
+                return SourceError(message, remedy="it is repeated: a replica of the registry is behind")
             others = sorted(fingerprints - {before})
             if before is None:
                 before, others = others[0], others[1:]
@@ -44,7 +44,7 @@ def changed(where: str, name: str, now: str, before: str) -> IdentityError:
     told = "is now unknown" if now == UNKNOWN else f"is now another schema (fingerprint {now})"
     message = f"{where}: {name} {told}; records were decoded with another one before (fingerprint {before})"
     remedy = (
-        "the schema registry went back in time, or was replaced: restore its newest state. If its ids have new "
+        "the schema registry was set back or replaced: restore its newest state. If its ids have new "
         "meanings for good, `eos reset` reads on without the old ones"
     )
     return IdentityError(message, remedy=remedy)

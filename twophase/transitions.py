@@ -200,7 +200,7 @@ class CompleteDirect:
 
 
 def joined(known: Schemas, met: Schemas) -> Schemas:
-    """Return all schemas; `known` itself if there is no other. A stored one stays as it is."""
+    """Return all schemas; `known` itself if it has all. A stored schema stays as it is."""
     if all(each.keys() <= known.get(source, {}).keys() for source, each in met.items()):
         return known
     return {**known, **{source: {**each, **known.get(source, {})} for source, each in met.items()}}

@@ -1,6 +1,6 @@
 """The columns of JSON records, from a sample of them, for `eos init --from-topic`.
 
-What is found decodes every record of the sample: the format itself has tried it.
+The format itself has decoded every record of the sample with the columns.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from eos.errors import SpecError
 _MOMENTS: Final = ("DATE", "TIMESTAMP_NTZ", "TIMESTAMP")
 """Types of a text, in the order in which they are tried: TIMESTAMP takes texts without a zone, too."""
 _NAME: Final = re.compile(r"\w[\w .@/-]*")
-"""Names of columns that can stand in a line of YAML and of SQL. Other fields are left out."""
+"""Names of columns that fit into a line of YAML and of SQL. Other fields are left out."""
 _INT64: Final = range(-(2**63), 2**63)
 _DIGITS: Final = 38
 
@@ -34,7 +34,7 @@ class NoTypeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Inferred:
-    """What the records of a sample have in common."""
+    """The columns of a sample."""
 
     ddl: str  # Spark's
     columns: tuple[str, ...]
@@ -115,7 +115,7 @@ def _joined(first: Kind, second: Kind) -> Kind:
 
 
 def _same_names(fields: Iterable[str]) -> set[str]:
-    """Return names that differ from an earlier one in case alone: Spark takes them for one column."""
+    """Return names that differ from an earlier one only in case: Spark takes them for one column."""
     seen: set[str] = set()
     same: set[str] = set()
     for name in fields:

@@ -227,7 +227,7 @@ class KafkaSource:
         return isinstance(self.format, NamedSchemas) and self.format.names_schemas
 
     def with_schemas(self, known: Mapping[str, str]) -> KafkaSource:
-        """See SchemaSource."""
+        """Return this source with pinned schemas. See SchemaSource."""
         return replace(self, format=self.format.with_schemas(known)) if isinstance(self.format, NamedSchemas) else self
 
     def read_with_schemas(

@@ -24,14 +24,14 @@ _REGISTRIES: Final = 16
 """Registries whose schemas and connections a process keeps."""
 _UNKNOWN_KEPT: Final = 10_000
 _UNKNOWN_S: Final = 60.0
-"""For so long an id that the registry does not know is not requested again."""
+"""An id that the registry does not know is requested anew after this time."""
 _LATE_S: Final = 2.0
 """After so long unknown ids are requested once more: a replica of the registry may be behind its leader."""
 
 _MOST_LATE: Final = 20
-"""With more unknown ids in a batch none is requested once more: they are not of a replica that is behind."""
+"""With more unknown ids in a batch, no second request is sent: the cause is not a replica that is behind."""
 _HIGHEST_ID: Final = 2**31 - 1
-"""Registries number schemas with 32 bits and a sign. Some answer as for a wrong path to a higher id."""
+"""Registries number schemas with 32 bits and a sign. For a higher id, some answer as for a wrong path."""
 _MOST_REFERENCES: Final = 1_000
 
 _NO_SUCH_ID: Final = 40403
@@ -67,11 +67,11 @@ class RegisteredSchema:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of all that the schema says, whatever spaces and order of keys its JSON has."""
+        """Hash of the whole schema. Spaces and the order of keys in its JSON do not count."""
         texts = (self.text, *self.references)
         try:
             content = json.dumps([self.kind, *map(json.loads, texts)], sort_keys=True, separators=(",", ":"))
-        except (ValueError, RecursionError):  # Protobuf is no JSON
+        except (ValueError, RecursionError):  # Protobuf
             content = json.dumps([self.kind, *texts])
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
@@ -114,11 +114,11 @@ class _Registry:
             self.client: Any = SchemaRegistryClient(_settings(connection))
 
     def is_new(self, schema_id: int) -> bool:
-        """Whether the registry was not asked for the id lately, and may know it."""
+        """Whether no request for the id was sent lately, and the registry may know it."""
         return schema_id not in self._unknown and schema_id <= _HIGHEST_ID
 
     def note_unknown(self, ids: Iterable[int]) -> None:
-        """Leave these ids alone for a while."""
+        """Send no request for these ids for a while."""
         self._unknown.update(dict.fromkeys(ids))
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
@@ -147,7 +147,7 @@ class _Registry:
         return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, tuple(dict.fromkeys(texts.values())))
 
     def _collect(self, references: Any, texts: dict[tuple[str, int], str]) -> None:
-        """Add the texts of references, and before each those of the schemas that it refers to."""
+        """Add the texts of references, each behind the schemas that it refers to."""
         for each in references:
             key = (each.subject, each.version)
             if key in texts:
@@ -197,11 +197,11 @@ def _outage(connection: Connection, what: str) -> Iterator[None]:
     except (HTTPError, OSError, RecursionError, *_NO_ANSWER) as error:  # of the connection, or of TLS
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         message = f"the schema registry at {url} does not give {what}: {reason}"
-        raise SourceError(message, remedy="check its address and its TLS; the checkpoint is tried again") from None
+        raise SourceError(message, remedy="check its address and its TLS; the checkpoint is repeated") from None
 
 
 def _check_proxy(connection: Connection) -> None:
-    """Raise OSError if a password or token would go to a proxy in plain text."""
+    """Raise OSError if a proxy would get the password or token in plain text."""
     if connection.password is None and connection.token is None:
         return
     for each in connection.url.split(","):

@@ -14,7 +14,7 @@ from spark_jobs.query.running_query import observed_text
 
 @dataclass(slots=True)
 class SchemaNotes:
-    """What one attempt of a batch has met. Created for each attempt."""
+    """The schemas of one attempt of a batch. Created for each attempt."""
 
     sources: Sequence[Source]  # whose records name schemas
     met: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict, init=False)

@@ -22,7 +22,7 @@ PASSWORD: Final = "REGISTRY_PASSWORD"
 _WIDTH: Final = 100
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _LAST: Final = ("string", "raw")
-"""Formats that take nearly all records: asked when no other format takes them."""
+"""Formats that take nearly all records: tried after all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Registry:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """What the new spec says about the topic's records."""
+    """The format and the columns of the topic's records, as the new spec has them."""
 
     form: str  # name of the format
     records: int
@@ -58,7 +58,7 @@ class Sampled:
     registry: Registry
 
     def report(self, topic: str) -> str:
-        """Return what was found, for the terminal."""
+        """Return a line for the terminal."""
         notes = [f"{len(self.found.columns)} columns", *filter(None, [self.found.note])]
         return f"{self.records:,} records of topic {topic} are {self.form}: {'; '.join(notes)}"
 

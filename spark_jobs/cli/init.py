@@ -22,11 +22,11 @@ _SOURCE: Final = "The source's connector; without it the first of this project."
 _SINK: Final = "The sink's connector; without it the first of this project."
 _NAMED: Final = "Name of the pipeline, its topic and its table (default: orders, or the name of the topic)."
 _TOPIC: Final = (
-    "A topic that exists: its newest records say the format and the columns. The source's address comes from its "
-    "environment variable ($KAFKA)."
+    "A topic that exists: its newest records show the format and the columns. The source's environment variable "
+    "($KAFKA) has the address."
 )
 _REGISTRY: Final = "With --from-topic: the address of the schema registry."
-_USER: Final = "With --registry: the user; the password comes from $REGISTRY_PASSWORD."
+_USER: Final = "With --registry: the user; $REGISTRY_PASSWORD has the password."
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -106,7 +106,7 @@ def init(
     if from_topic is None and (registry or registry_user):
         raise SpecError("a registry without a topic", remedy="add --from-topic TOPIC")
     if from_topic is not None and form is not None:
-        raise SpecError("--from-topic and --format", remedy="give one of them: the records say their format")
+        raise SpecError("--from-topic and --format", remedy="give one of them: the records show their format")
     if name is None:
         name = "orders" if from_topic is None else _NOT_IN_NAME.sub("-", from_topic)
     if interactive:
@@ -215,7 +215,7 @@ def text(
         source: where the records come from.
         sink: where the rows go.
         topic: another name of the topic.
-        sampled: the format and the columns of its records; None: those of the template of `form`.
+        sampled: the format and the columns of its records; None: as in the template of `form`.
     """
     chosen = plugins.load(plugins.FORMATS, form, FormatEntry)
     values = {

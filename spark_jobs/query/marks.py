@@ -1,4 +1,4 @@
-"""Marks: rows by which a source tells the driver about the records that it reads, without a job of its own.
+"""Marks: rows by which a source reports to the driver on the records that it reads, without a job of its own.
 
 A source that rejects records, or leaves them out, ends each range that it reads with one more row, a *mark*. A hidden
 column of the mark says how many records were bad. A source whose records name schemas has a further mark with their

@@ -48,7 +48,7 @@ class AvroFormat:
         return isinstance(self.writers, RegisteredWriters)
 
     def with_schemas(self, known: Mapping[str, str]) -> AvroFormat:
-        """See NamedSchemas."""
+        """Return this format with pinned schemas. See NamedSchemas."""
         assert isinstance(self.writers, RegisteredWriters)
         return replace(self, writers=replace(self.writers, pinned=known))
 

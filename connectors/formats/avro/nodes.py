@@ -105,7 +105,7 @@ Node: TypeAlias = Primitive | Fixed | Enum | Array | Map | Union | Named | Recor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schema:
-    """A parsed schema. Two are equal only if they are one object, for a quick key of a cache."""
+    """A parsed schema. Two are equal only if they are one object. It is a quick key of a cache."""
 
     root: Node
     named: Mapping[str, Node] = field(repr=False)

@@ -59,7 +59,7 @@ class Writer:
     """The writer of the records with one key."""
 
     schema: Schema | str  # or the reason why its records are bad
-    fingerprint: str = ""  # of what a registry has for the key; empty where a key can have no other schema
+    fingerprint: str = ""  # of the registry's schema; empty where a key can have no other schema
 
 
 class Writers(Protocol):
