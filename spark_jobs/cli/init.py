@@ -23,7 +23,7 @@ _SINK: Final = "The sink's connector; without it the first of this project."
 _NAMED: Final = "Name of the pipeline, its topic and its table (default: orders, or the name of the topic)."
 _TOPIC: Final = (
     "A topic that exists: its newest records show the format and the columns. The source's environment variable "
-    "($KAFKA) has the address."
+    "has the address."
 )
 _REGISTRY: Final = "With --from-topic: the address of the schema registry."
 _USER: Final = "With --registry: the user; $REGISTRY_PASSWORD has the password."

@@ -144,7 +144,7 @@ MUTANTS: dict[str, Mutant] = {
         (Patch("checkpoint", "messages.Discard(number, record.digest_methods)", "messages.Discard(number, (2,))"),),
     ),
     "a decision does not name the method of its digests (R4)": Mutant(
-        UPDATE, "ends as 'other rows'", (Patch("checkpoint", ", digest_method=method\n", "\n"),)
+        UPDATE, "ends as 'other rows'", (Patch("checkpoint", "        digest_method=method,\n", ""),)
     ),
     "a retry rolls its sibling back (H1)": Mutant(RETRIES, "lost", broken="retry rolls its sibling back"),
     "the newest attempt is committed, not the accepted one (H1)": Mutant(

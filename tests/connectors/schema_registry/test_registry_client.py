@@ -121,6 +121,11 @@ def _referring(subject: str) -> tuple[int, str]:
     return 200, json.dumps({"schema": _FIXED, "references": references, "subject": "s", "version": 1, "id": 1})
 
 
+def test_h35_the_hash_that_head_keeps_is_the_same_for_ever() -> None:
+    assert RegisteredSchema("AVRO", _FIXED).fingerprint == "67ad24f0a3bf99a8"
+    assert RegisteredSchema("PROTOBUF", 'syntax = "proto3";', ("x",)).fingerprint == "23e434d1c87a071c"
+
+
 def test_references_in_a_circle_end() -> None:
     with _serving(_referring("s")) as (server, connection):
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED, (_FIXED,))}

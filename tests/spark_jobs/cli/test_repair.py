@@ -105,7 +105,7 @@ def test_a_folder_that_cannot_be_read_or_written_fails_the_repair(spec: Path, mo
     decide(spec.parent)
     history = read_status(LocalHead(spec.parent / "state"))
     assert history is not None
-    monkeypatch.setattr(repair, "build", lambda *_: SimpleNamespace(stateful=False))  # it would start Spark
+    monkeypatch.setattr(repair, "build", lambda *_, **__: SimpleNamespace(stateful=False))  # it would start Spark
     history = replace(history, head=replace(history.head, initial={"s": {}}, identities={"s": {}}))
     (record,) = history.checkpoints
     answer = repair.Rerun(load_spec(spec, {}), None, history)(record.scope, record, {})  # type: ignore[arg-type]

@@ -100,7 +100,7 @@ def test_rows_are_shared_out_as_they_were_before_a_dead_letter_joined(
     class _EnoughError(OSError):
         pass
 
-    def build(*arguments: Any) -> Any:
+    def build(*arguments: Any, **_: Any) -> Any:
         given.extend(arguments)
         raise _EnoughError
 
