@@ -114,8 +114,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--image"):
         omitted |= {item.nodeid: left_out.IMAGE for item in items if item.get_closest_marker("image")}
     if PROGRAM not in os.environ:
-        needing = {item.nodeid for item in items if item.get_closest_marker("registry")}
-        omitted |= dict.fromkeys(needing, left_out.REGISTRY)
+        omitted |= {item.nodeid: left_out.REGISTRY for item in items if item.get_closest_marker("registry")}
     faults = {item.nodeid for item in items if "fault" in item.keywords}
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()

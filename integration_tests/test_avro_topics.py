@@ -12,6 +12,7 @@ import pytest
 from connectors.formats.avro.nodes import parse_schema
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.workload import Row
 from integration_tests.services import Services
@@ -61,10 +62,7 @@ def test_killed_on_both_sides_of_the_decision(pipeline: Pipeline, services: Serv
     good = _encode((1, "a", "b"))
     for bad in (good[:-1], good + b"\0", b"\xc3\x01" + bytes(8) + good[10:], b"{}"):
         pipeline.workload.produce_bad(bad)
-    for stem in ("before-decide", "after-decide"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "before-decide", "after-decide")
     pipeline.workload.produce(100)
     pipeline.catch_up()
     assert pipeline.table.rows() == pipeline.workload.expected

@@ -31,6 +31,7 @@ from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import Record, drain
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.odd_records import produce_with_client_library
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
@@ -151,10 +152,7 @@ def test_to_a_table_that_the_start_makes(pipeline: Pipeline, bad: BadRecords, se
     bad.produce(100)
     bad.produce(20)
     pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
-    for stem in ("dead-letters@0", "between-commits@0"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "dead-letters@0", "between-commits@0")
     pipeline.catch_up()
     pipeline.workload.produce(10)
     bad.produce(3)

@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from connectors.kafka.splits import as_offset
 from integration_tests.counting import assert_counted, count_words
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.letters import letters_of, rows_of
 from integration_tests.harness.oracle import PostgresTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, TABLE, Pipeline
@@ -161,10 +162,7 @@ def test_a_refused_row_is_remembered_by_a_step_that_drops_repeats(pipeline: Pipe
     ]
     pipeline.table.execute(f"ALTER TABLE `{TABLE}` ADD CONSTRAINT few CHECK (mod(id, 100) <> 3)")
     pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
-    for stem in ("prepared@0", "after-decide@0"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "prepared@0", "after-decide@0")
     pipeline.workload.repeat(CHECKPOINT_RECORDS)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     pipeline.catch_up()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 
@@ -39,10 +40,7 @@ def test_killed_while_slots_apply_what_the_tables_refuse(
     pipeline.workload.produce(2 * CHECKPOINT_RECORDS)
     pipeline.workload.repeat(_REPEATED)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
-    for stem in ("applying@0", "between-commits@1", "applying@2"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "applying@0", "between-commits@1", "applying@2")
     pipeline.catch_up()
     expected = pipeline.workload.expected
     refused = {row[0] for row in expected if row[0] % 100 == 3}

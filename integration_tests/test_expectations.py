@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from spark_jobs.observe.history.model import RuleCount
 from spark_jobs.observe.history.store import History
@@ -111,10 +112,7 @@ def test_rows_become_dead_letters_in_the_same_checkpoint(pipeline: Pipeline, tmp
     )
     pipeline.spec["sinks"][0]["from"] = "last"
     pipeline.workload.produce(_RECORDS)
-    for stem in ("dead-letters@0", "after-decide@1", "dead-letters@2"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "dead-letters@0", "after-decide@1", "dead-letters@2")
     pipeline.catch_up()
     expected = Counter({row: count for row, count in pipeline.workload.expected.items() if row[0] % 4 == 0})
     assert pipeline.table.rows() == expected

@@ -24,6 +24,7 @@ from connectors.schema_registry.client import Connection, schemas_of, subjects
 from eos.errors import SourceError
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.workload import Row
 from integration_tests.services import Services
@@ -197,10 +198,7 @@ def test_killed_on_both_sides_of_the_decision(
     )
     for each in bad:
         pipeline.workload.produce_bad(each)
-    for stem in ("before-decide", "after-decide"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "before-decide", "after-decide")
     pipeline.workload.produce(100)
     pipeline.catch_up()
     assert pipeline.table.rows() == pipeline.workload.expected

@@ -8,6 +8,7 @@ import pytest
 
 from connectors.kafka.splits import as_offset
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
@@ -48,10 +49,7 @@ def test_two_topics_joined(pipeline: Pipeline, topic: TopicFactory, services: Se
 
     pipeline.workload.produce(_RECORDS)
     other.produce(_RECORDS // 2)
-    for stem in ("before-decide@1", "after-decide@2"):
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        process.kill()
+    kill_at(pipeline, "before-decide@1", "after-decide@2")
     pipeline.catch_up()
     assert pipeline.verdict().in_sink == _RECORDS // 2
     other.produce(_RECORDS - _RECORDS // 2)

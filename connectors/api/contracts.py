@@ -211,7 +211,7 @@ class SchemaSource(Source, Protocol):
         on_bad_records: Callable[[int], None],
         on_schemas: Callable[[Mapping[str, str]], None],
     ) -> Iterator[pa.RecordBatch]:
-        """See `Source.read`. `on_schemas`: called with `Decoded.schemas` before the batch that they were used for."""
+        """Read as `Source.read` does. `on_schemas`: called with `Decoded.schemas` of a batch before the batch."""
 
 
 def names_schemas(source: Source) -> TypeGuard[SchemaSource]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
+from connectors.spark_types import quoted
 from eos.errors import SpecError
 
 _MOMENTS: Final = ("DATE", "TIMESTAMP_NTZ", "TIMESTAMP")
@@ -23,6 +24,7 @@ _NAME: Final = re.compile(r"\w[\w .@/-]*")
 """Names of columns that fit into a line of YAML and of SQL. Other fields are left out."""
 _INT64: Final = range(-(2**63), 2**63)
 _DIGITS: Final = 38
+_WIDE: Final = f"DECIMAL({_DIGITS},0)"
 
 Kind = str | dict[str, Any] | list[Any] | None
 """A type in Spark's DDL; fields of a STRUCT by name; the one type of an ARRAY's items; None: only nulls so far."""
@@ -80,7 +82,7 @@ def _kind(value: object) -> Kind:
             if value in _INT64:
                 return "BIGINT"
             if len(str(abs(value))) <= _DIGITS:
-                return f"DECIMAL({_DIGITS},0)"
+                return _WIDE
             raise NoTypeError
         case float():
             return "DOUBLE"
@@ -107,20 +109,16 @@ def _joined(first: Kind, second: Kind) -> Kind:
         return [_joined(first[0], second[0])]
     if not (isinstance(first, str) and isinstance(second, str)):
         raise NoTypeError
-    wide = f"DECIMAL({_DIGITS},0)"
-    for one, holds in (("DOUBLE", {"BIGINT"}), (wide, {"BIGINT"})):
-        if one in (first, second) and {first, second} <= {one, *holds}:
-            return one
+    others = {first, second} - {"BIGINT"}
+    if len(others) == 1 and others <= {"DOUBLE", _WIDE}:
+        return others.pop()
     raise NoTypeError
 
 
 def _same_names(fields: Iterable[str]) -> set[str]:
     """Return names that differ from an earlier one only in case: Spark takes them for one column."""
-    seen: set[str] = set()
-    same: set[str] = set()
-    for name in fields:
-        (same if name.casefold() in seen else seen).add(name if name.casefold() in seen else name.casefold())
-    return same
+    first: dict[str, str] = {}
+    return {name for name in fields if first.setdefault(name.casefold(), name) != name}
 
 
 def _moment(name: str, column: pa.Array) -> str:
@@ -150,4 +148,4 @@ def _type(kind: Kind) -> str:
 
 def _name(name: str) -> str:
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
-    return name if plain else "`" + name.replace("`", "``") + "`"
+    return name if plain else quoted(name)

@@ -236,7 +236,7 @@ class KafkaSource:
         on_bad_records: Callable[[int], None],
         on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
     ) -> Iterator[pa.RecordBatch]:
-        """See `read`, and SchemaSource."""
+        """Read as `read` does, and report schemas. See SchemaSource."""
         ranges = [each for each in ranges if not each.is_empty]
         if not ranges:
             return

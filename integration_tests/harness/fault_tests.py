@@ -19,6 +19,7 @@ ACTS: Final = frozenset(
         "await_point",
         "interrupt",
         "kill",
+        "kill_at",
         "kill_at_each",
         "kill_java",
         "killable",

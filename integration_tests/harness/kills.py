@@ -17,6 +17,14 @@ class Kill:
     prepared: tuple[int, ...]  # how many branches may be prepared
 
 
+def kill_at(pipeline: Pipeline, *stems: str) -> None:
+    """A life of the driver for each: it is stopped there, and killed."""
+    for stem in stems:
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        process.kill()
+
+
 def kill_at_each(pipeline: Pipeline, kills: Iterable[Kill]) -> None:
     """A life of the driver for each: it is stopped there, looked at from outside, and killed."""
     for kill in kills:

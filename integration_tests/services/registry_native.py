@@ -82,15 +82,16 @@ class SchemaRegistry:
         raise ServiceError(f"the schema registry did not answer; the end of {self._log}:\n{tail(self._log)}")
 
     def replace(self) -> None:
-        """Start it on no schemas at its address, as one of which everything was lost. It gives its ids anew."""
-        self.kill()
-        self._settings["KARAPACE_TOPIC_NAME"] = f"_schemas_{secrets.token_hex(5)}"
-        self.start()
+        """Start one without schemas at its address. It gives the same ids to other schemas."""
+        self._restart_on(f"_schemas_{secrets.token_hex(5)}")
 
     def put_back(self) -> None:
         """Start it on the schemas that it had before `replace`."""
+        self._restart_on(self._first_topic)
+
+    def _restart_on(self, topic: str) -> None:
         self.kill()
-        self._settings["KARAPACE_TOPIC_NAME"] = self._first_topic
+        self._settings["KARAPACE_TOPIC_NAME"] = topic
         self.start()
 
     def _is_elected(self) -> bool:

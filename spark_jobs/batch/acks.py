@@ -67,7 +67,7 @@ def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: b
 
 
 def of_source(left_out: int, schemas: str) -> pa.RecordBatch:
-    """What a task returns that has left out so many records of a source, and read others by these schemas."""
+    """Return the row of a task that reads a source: records left out, and the schemas of the others as JSON."""
     return pa.RecordBatch.from_pylist([{"skipped": left_out, "schemas": schemas}], schema=_SCHEMA)
 
 

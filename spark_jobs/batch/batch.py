@@ -19,12 +19,12 @@ from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, schemas, skipped
 from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
+from spark_jobs.batch.branch_jobs import SchemaNotes
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask, Chain
 from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected, other_rows
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
-from spark_jobs.batch.schema_notes import SchemaNotes
 from spark_jobs.batch.skipping import Skipped, Skipping
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts

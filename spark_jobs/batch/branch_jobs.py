@@ -4,23 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, functions
 
+from connectors.api.contracts import Source
 from connectors.spark_types import quoted
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT
 from spark_jobs.batch.branches import Branch, Flow
 from spark_jobs.batch.chaining import ArrowTask
 from spark_jobs.batch.columns import numbered
 from spark_jobs.batch.rule_checks import RuleChecks
-from spark_jobs.batch.schema_notes import SchemaNotes
 from spark_jobs.batch.writing import COUNTED, HASH_COLUMN, CountTask
+from spark_jobs.query.marks import observation, schemas_in
+from spark_jobs.query.running_query import observed_text
 from spark_jobs.session.master import is_local
 
 BranchJob = Callable[[Branch, DataFrame], DataFrame]
 """A branch and its rows, with their hashes where there is state; what its tasks return of them."""
+
+
+@dataclass(slots=True)
+class SchemaNotes:
+    """The schemas that the records of one attempt of a batch name (H35). Created for each attempt."""
+
+    sources: Sequence[Source]  # whose records name schemas
+    met: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict, init=False)
+
+    def read(self, batch: DataFrame) -> None:
+        """Add the schemas of a job of this batch that has ended.
+
+        Spark reports the newest stage that has read the records. So each job is read, and no job has two such stages.
+        """
+        for source in self.sources:
+            found = schemas_in(observed_text(batch, observation(source), "schemas").splitlines())
+            self.met[source.name] = self.met.get(source.name, frozenset()) | found
 
 
 def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -126,10 +127,7 @@ def init(
     files = {file: text(shown, name, form or "json", begin, end, from_topic, sampled)}
     if sampled is not None:
         files |= {file.with_name(other): content for other, content in sampled.found.files.items()}
-    for each in filter(Path.exists, files):
-        raise SpecError(f"{each} exists already", remedy="give another name, or delete it")
-    for each, content in files.items():
-        _write(each, content)
+    _write(files)
     variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
         facts = {"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables}
@@ -153,14 +151,22 @@ def _chosen(question: str, group: str, default: str) -> str:
         out.say(f"{answer!r} is not one of {', '.join(names)}")
 
 
-def _write(file: Path, text: str) -> None:
-    try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(text)
-    except FileExistsError:
-        raise SpecError(f"{file} exists already", remedy="give another name, or delete it") from None
-    except OSError as error:
-        raise SpecError(f"{file}: cannot be written: {error.strerror}", remedy="give another path") from None
+def _write(files: Mapping[Path, str]) -> None:
+    """Write all files, or none if one exists."""
+    if existing := next(filter(Path.exists, files), None):
+        raise _exists(existing)
+    for file, content in files.items():
+        try:
+            with file.open("x", encoding="utf-8") as opened:
+                opened.write(content)
+        except FileExistsError:
+            raise _exists(file) from None
+        except OSError as error:
+            raise SpecError(f"{file}: cannot be written: {error.strerror}", remedy="give another path") from None
+
+
+def _exists(file: Path) -> SpecError:
+    return SpecError(f"{file} exists already", remedy="give another name, or delete it")
 
 
 def source_template(name: str | None) -> tuple[str, Template]:

@@ -183,8 +183,9 @@ def _seed(
     number = manifest.checkpoint_id
     log = (folder / manifests.SPARK / "offsets" / str(number)).read_text()
     offsets_log = spark_rewriting.offsets(log, order)
-    decided_at, schemas = manifest.decided_at, at.schemas
-    return Seed(manifest.id, number, at.query_id, offsets_log, begins, positions, decided_at, schemas)
+    return Seed(
+        manifest.id, number, at.query_id, offsets_log, begins, positions, manifest.decided_at, schemas=at.schemas
+    )
 
 
 def _operators_in(folder: Path, manifest: Manifest) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from connectors.api.contracts import Source
 from connectors.api.entry import SourceEntry
 from connectors.registry import build_source
 from twophase.positions import Position
@@ -28,7 +27,7 @@ def newest_values(entry: SourceEntry, most: int) -> list[bytes]:
     ends = source.horizon(begin).ends
     share = max(1, most // max(1, len(ends)))
     ranges = [
-        OffsetRange(split, _start(source, split, begin.positions[split], end, share), end)
+        OffsetRange(split, _start(begin.positions[split], end, share), end)
         for split, end in ends.items()
         if split in begin.positions
     ]
@@ -41,7 +40,7 @@ def newest_values(entry: SourceEntry, most: int) -> list[bytes]:
     return list(islice(values, most))
 
 
-def _start(source: Source, split: str, begin: Position, end: Position, records: int) -> Position:
+def _start(begin: Position, end: Position, records: int) -> Position:
     """Return where the newest records begin. Only numbers can be counted back from the end."""
     if isinstance(begin, int) and isinstance(end, int):
         return max(begin, end - records)

@@ -34,7 +34,7 @@ def has_marks(source: Source) -> bool:
 
 
 def with_mark(source: Source) -> pa.Schema:
-    """What Spark is told of a source with marks."""
+    """Return the columns of a source with marks."""
     schema = source.schema.append(pa.field(_ASIDE, pa.int64()))
     return schema.append(pa.field(_SCHEMAS, pa.string())) if names_schemas(source) else schema
 

@@ -55,7 +55,8 @@ def observed(frame: DataFrame, name: str) -> tuple[int | None, ...] | None:
     row = observed_metrics(frame).get(name)
     if not row.isDefined():
         return None
-    values = [row.get().get(at) for at in range(row.get().size())]
+    found = row.get()
+    values = [found.get(at) for at in range(found.size())]
     return tuple(value for value in values if not isinstance(value, str))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -18,9 +18,6 @@ from eos.errors import SpecError
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
     from connectors.formats.avro.writers import Writers
-
-
-_HEADER_BYTES: Final = 5  # of Confluent's wire format
 
 
 class AvroEntry(FormatEntry):
@@ -79,13 +76,15 @@ class AvroEntry(FormatEntry):
     @classmethod
     def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
         """The reader's schema is the newest one of the sample."""
-        if not registry or not all(value[:1] == b"\0" and len(value) >= _HEADER_BYTES for value in values):
+        if not registry:
+            return None
+        from connectors.formats.avro.writers import ids_in, newest_of
+
+        ids = ids_in(values)
+        if ids is None:
             return None
         for extra in ("avro", "registry"):
             require(extra)
-        from connectors.formats.avro.writers import newest_of
-
-        ids = sorted({int.from_bytes(value[1:_HEADER_BYTES]) for value in values})
         newest = newest_of(RegistryEntry.model_validate(registry).connection(), ids)
         if newest is None:
             return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
@@ -62,19 +63,21 @@ class Writer:
     fingerprint: str = ""  # of the registry's schema; empty where a key can have no other schema
 
 
-class Writers(Protocol):
+class Writers(ABC):
     """The schemas of the writers of a topic. Immutable; pickled into tasks."""
 
-    @property
-    def header(self) -> Header | None:
-        """The bytes in front of each record; None: nothing, and all records have one schema."""
+    header: ClassVar[Header | None] = None
+    """The bytes in front of each record; None: nothing, and all records have one schema."""
 
     def given(self) -> Sequence[Schema]:
         """Return the schemas that are known before any record is read. Never blocks. Raises SpecError."""
+        return ()
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`. May block; raises nothing."""
+        return ()
 
+    @abstractmethod
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         """Return the writer of each key, 0 without a header.
 
@@ -84,24 +87,20 @@ class Writers(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class OneWriter:
+class OneWriter(Writers):
     """All records have one schema."""
 
     text: str
-    header: ClassVar[Header | None] = None
 
     def given(self) -> Sequence[Schema]:
         return [parsed(self.text)]
-
-    def check(self) -> Sequence[Finding]:
-        return ()
 
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         return dict.fromkeys(keys, Writer(parsed(self.text)))
 
 
 @dataclass(frozen=True, slots=True)
-class GivenWriters:
+class GivenWriters(Writers):
     """The fingerprint in front of a record selects one of these schemas."""
 
     texts: tuple[str, ...]
@@ -110,24 +109,18 @@ class GivenWriters:
     def given(self) -> Sequence[Schema]:
         return [parsed(text) for text in self.texts]
 
-    def check(self) -> Sequence[Finding]:
-        return ()
-
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         known = {int.from_bytes(schema.fingerprint, "little"): schema for schema in self.given()}
         return {key: Writer(known.get(key, "it is not among `writer_schema_files`")) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredWriters:
+class RegisteredWriters(Writers):
     """The id in front of a record is of a schema in a registry."""
 
     registry: Connection
     pinned: Mapping[str, str] = field(default_factory=dict)  # name -> fingerprint, of head (H35)
     header: ClassVar[Header] = CONFLUENT
-
-    def given(self) -> Sequence[Schema]:
-        return ()
 
     def check(self) -> Sequence[Finding]:
         try:
@@ -145,6 +138,7 @@ class RegisteredWriters:
         return found
 
 
+@lru_cache(_KEPT)  # a fingerprint is computed once, and not for each batch
 def _usable(found: RegisteredSchema | None) -> Writer:
     if found is None:
         return Writer("the schema registry does not have it", UNKNOWN)
@@ -156,18 +150,25 @@ def _usable(found: RegisteredSchema | None) -> Writer:
         return Writer(f"it cannot be read: {error.message}", found.fingerprint)
 
 
+def ids_in(values: Sequence[bytes]) -> list[int] | None:
+    """Return the ids in front of these values, ascending; None if a value is not in Confluent's wire format."""
+    keys, marked = CONFLUENT.keys(pa.array(values, pa.binary()))
+    found: list[int] = np.unique(keys).tolist()
+    return found if marked.all() else None
+
+
 def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | None:
-    """Return the highest of these ids, with its schema as one JSON text; None if one of them has no Avro schema.
+    """Return the last of these ascending ids, with its schema as one JSON text; None if one has no Avro schema.
 
     May block. Raises SourceError if the registry does not answer, SpecError if the schema is not valid.
     """
-    found = schemas_of(registry, ids)
-    schemas = [each for each in found.values() if each is not None and each.kind == "AVRO"]
-    if len(schemas) < len(ids):
-        return None
-    newest = found[max(ids)]
+    newest = None
+    for found in schemas_of(registry, ids).values():
+        if found is None or found.kind != "AVRO":
+            return None
+        newest = found
     assert newest is not None
-    return max(ids), inlined(newest.text, newest.references)
+    return ids[-1], inlined(newest.text, newest.references)
 
 
 @lru_cache(_KEPT)

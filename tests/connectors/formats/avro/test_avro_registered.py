@@ -30,7 +30,7 @@ _VALUES = pa.array([b"\0\0\0\0\7" + encode(record(("n", "long")), {"n": 5})], pa
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[int, RegisteredSchema]:
-    """What a registry has. That of the tests on servers is Karapace."""
+    """The schemas of a registry by id. Tests on servers have a real one."""
     found: dict[int, RegisteredSchema] = {}
 
     def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
