@@ -28,7 +28,7 @@ from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 from integration_tests.harness.rotation import left_out_cases, seed_of_run
 from integration_tests.harness.tenant import Tenant
-from integration_tests.harness.turns import RUN_S, commits_since, read_passed, turn
+from integration_tests.harness.turns import BOTH, FIRST, RUN_S, commits_since, more_faults, read_passed, turn
 from integration_tests.report import Report
 from integration_tests.services import NoControlError, ServiceError, Services, obtain
 from integration_tests.services.copied import CopiedKafka
@@ -69,6 +69,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="take a part of the tests that are marked in_turns (harness/turns.py), and of the cases of others "
         "(harness/rotation.py): scripts/test without --all",
+    )
+    group.addoption(
+        "--more",
+        action="store_true",
+        help="with --in-turns: take the fault tests that such a run left out, until both have taken half of them",
     )
     group.addoption(
         "--run-s", type=float, default=RUN_S, help="how long all tests of such a run take, one after another"
@@ -121,8 +126,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--in-turns") and seed is not None:
         omitted |= dict.fromkeys(_cases_left_out(items, f"{config.getoption('--kind')} {seed}"), left_out.CASE)
         others = [item for item in items if item.nodeid not in omitted]
-        names = _not_their_turn(others, seed, config.getoption("--run-s"))
-        omitted |= {name: left_out.FAULT if name in faults else left_out.LONG for name in names}
+        first, more = _turns(others, seed, config.getoption("--run-s"))
+        left = {item.nodeid for item in others if item.get_closest_marker("in_turns")} - first - more
+        omitted |= {name: left_out.FAULT if name in faults else left_out.LONG for name in left}
+        is_second = config.getoption("--more")
+        of_the_other = {item.nodeid for item in others if (item.nodeid in more) != is_second} - left
+        omitted |= dict.fromkeys(of_the_other, left_out.FIRST if is_second else left_out.MORE)
     left_out.recorder(config).leave_out(config, omitted)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in omitted])
     items[:] = [item for item in items if item.nodeid not in omitted]
@@ -148,8 +157,8 @@ def _cases_left_out(items: Sequence[pytest.Item], seed: str) -> set[str]:
     return left_out_cases(tests, seed)
 
 
-def _not_their_turn(items: Sequence[pytest.Item], seed: int, run_s: float) -> set[str]:
-    """Return the node ids of the long tests that this run leaves out."""
+def _turns(items: Sequence[pytest.Item], seed: int, run_s: float) -> tuple[set[str], set[str]]:
+    """Return the node ids of the long tests that a run takes, and of those that a second one takes (`--more`)."""
     parts = {
         item.nodeid: float(marker.kwargs.get("part", 1.0))
         for item in items
@@ -163,11 +172,12 @@ def _not_their_turn(items: Sequence[pytest.Item], seed: int, run_s: float) -> se
     }
     faults = {item.nodeid for item in items if item.get_closest_marker("fault")}
     always = len(faults - parts.keys())
-    wanted = math.ceil(len(faults) / 2) - always
-    waited = commits_since(passed)
+    long_faults = faults & parts.keys()
+    wanted, in_both = (max(0, math.ceil(len(faults) * part) - always) for part in (FIRST, BOTH))
     others_s = durations.read().of_tests([item.nodeid for item in items if item.nodeid not in parts])
     budget_s = max(0.0, run_s - sum(others_s.values()))
-    return parts.keys() - turn(parts, passed, waited, seed, faults & parts.keys(), max(0, wanted), budget_s)
+    first = turn(parts, passed, commits_since(passed), seed, long_faults, wanted, budget_s)
+    return first, more_faults(parts, passed, first, seed, long_faults, in_both)
 
 
 @pytest.fixture(scope="session")

@@ -32,6 +32,9 @@ CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
 REGISTRY: Final = "tests of a schema registry"
 SEARCH: Final = "long explorations of the protocol"
+MUTANT: Final = "mutants of a run's sample"
+FIRST: Final = "tests of a run without --more"
+MORE: Final = "fault tests of a run with --more"
 
 _PLUGIN: Final = "left-out"
 _LEFT_OUT: Final = "left out"
@@ -39,7 +42,15 @@ _LEFT_OUT: Final = "left out"
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
 _OF_REGISTRY: Final = "EOS_PROVIDE_REGISTRY=… .venv/bin/python -m pytest integration_tests -m registry"
-_COMMANDS: Final = {IMAGE: "make image", REGISTRY: _OF_REGISTRY, SEARCH: "scripts/test --all --no-lint --unit"}
+_ALL: Final = "scripts/test --all --no-lint --integration --kind {services}"
+_COMMANDS: Final = {
+    IMAGE: "make image",
+    REGISTRY: _OF_REGISTRY,
+    SEARCH: "scripts/test --all --no-lint --unit",
+    MUTANT: "scripts/test --more --no-lint --unit",
+    FIRST: "EOS_MATRIX_SEED={seed} scripts/test --no-lint --integration --kind {services}",
+    MORE: "EOS_MATRIX_SEED={seed} scripts/test --more --no-lint --integration --kind {services}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +146,15 @@ def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
         own = [run for run in runs if run.services == services]
         on = f" on {services} services" if services else ""
         ran = {name for run in own for name in run.ran}
+        skipped = {name: reason for run in own for name, reason in run.skipped.items() if name not in ran}
         groups: defaultdict[str, list[str]] = defaultdict(list)
         for name, group in sorted({name: group for run in own for name, group in run.left_out.items()}.items()):
-            if name not in ran:
+            if name not in ran and name not in skipped:
                 groups[group].append(name)
         for group, names in groups.items():
-            command = _COMMANDS.get(group, f"scripts/test --all --no-lint --integration --kind {services}")
+            command = _COMMANDS.get(group, _ALL).format(services=services, seed=own[0].seed)
             yield f"{group}{on}: {len(names)} left out. To run them: {command}"
             yield from _by_file(names if group != CASE else _counted(names))
-        skipped = {name: reason for run in own for name, reason in run.skipped.items() if name not in ran}
         if skipped:
             yield f"skipped{on or ' without services'}: {len(skipped)}"
             yield from (f"  {name}: {reason}" for name, reason in sorted(skipped.items()))

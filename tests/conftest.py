@@ -24,11 +24,17 @@ settings.load_profile("eos")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--some-searches", action="store_true", help="take a part of the long ones: see tests/searches.py")
+    parser.addoption(
+        "--searches",
+        choices=("all", "none", "some"),
+        default="all",
+        help="which of the long ones a run takes; with `some` it takes nothing else: see tests/searches.py",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", searches.MARKER)
+    for marker in searches.MARKERS:
+        config.addinivalue_line("markers", marker)
     for marker in MARKERS:  # mutants name integration tests, which are then imported
         config.addinivalue_line("markers", marker)
     left_out.register(config)
@@ -37,15 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out most of the long searches."""
-    seed = seed_of_run()
-    if seed is None or not config.getoption("--some-searches"):
+    """Leave out long searches and mutants, or all other tests."""
+    seed, which = seed_of_run(), config.getoption("--searches")
+    if seed is None or which == "all":
         return
     long_s = {each.nodeid: marker.args[0] for each in items if (marker := each.get_closest_marker("search"))}
-    omitted = long_s.keys() - searches.of_run(long_s, seed)
-    left_out.recorder(config).leave_out(config, dict.fromkeys(omitted, left_out.SEARCH))
-    config.hook.pytest_deselected(items=[each for each in items if each.nodeid in omitted])
-    items[:] = [each for each in items if each.nodeid not in omitted]
+    mutants = {each.nodeid for each in items if each.get_closest_marker("mutant")}
+    taken = {each.nodeid for each in items} - long_s.keys() - mutants
+    if which == "some":
+        taken = searches.of_run(long_s, seed) | mutants
+    omitted = dict.fromkeys(long_s.keys() - taken, left_out.SEARCH) | dict.fromkeys(mutants - taken, left_out.MUTANT)
+    left_out.recorder(config).leave_out(config, omitted)
+    config.hook.pytest_deselected(items=[each for each in items if each.nodeid not in taken])
+    items[:] = [each for each in items if each.nodeid in taken]
 
 
 def pytest_collection_finish() -> None:

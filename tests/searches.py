@@ -1,8 +1,9 @@
 """Explorations that take long, and which part of them a run takes.
 
-A test that is marked `search(seconds)` explores many worlds. All of them together take more than ten minutes. A run
-with `--some-searches` (`scripts/test` without `--all`) takes tests of a fifth of that time, which its seed chooses, and
-all tests that are not marked. Whoever changes the protocol, its model or its simulation runs all of them.
+A test that is marked `search(seconds)` explores many worlds. All of them together take more than ten minutes. With
+`--searches none` (`scripts/test`) a run takes those tests alone that are not marked, and with `--searches some`
+(`scripts/test --more`) marked ones of a fifth of that time, which its seed chooses, and the mutants of
+`tests/mutants/test_sample.py`. Who changes the protocol, its model or its simulation runs all of them.
 
 Hypothesis tries a third of its examples, new ones in each run, and all of them with `EOS_MATRIX_SEED=all`.
 """
@@ -19,7 +20,10 @@ import pytest
 from integration_tests.harness.rotation import seed_of_run
 
 PART: Final = 1 / 5
-MARKER: Final = "search(seconds): the test explores worlds, so long on an idle core; see tests/searches.py"
+MARKERS: Final = (
+    "search(seconds): the test explores worlds, so long on an idle core; see tests/searches.py",
+    "mutant: the test breaks the product, and takes seconds for it; see tests/searches.py",
+)
 
 
 def marked(names: Iterable[str], long_s: Mapping[str, float]) -> Iterator[Any]:

@@ -3,9 +3,9 @@
 A long test starts Spark several times. All of them together take hours, so that a run takes a part (`--in-turns`, which
 `scripts/test` sets unless it is told `--all`):
 
-1. Fault tests (fault_tests.py) until the run takes half of all fault tests, whatever time that needs. Those that are
-   not long always run, and count. Short ones are preferred: of two tests of which one takes twice as long, the shorter
-   one comes first eight times in nine.
+1. Fault tests (fault_tests.py) until the run takes a quarter of all fault tests, whatever time that needs. Those that
+   are not long always run, and count. Short ones are preferred: of two tests of which one takes twice as long, the
+   shorter one comes first eight times in nine.
 2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject. At
    least one is taken.
 3. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
@@ -21,6 +21,8 @@ until then: first those without a record, then those with the oldest revision. T
 taken in the order of the seed. Rules 3 and 4 give every test a chance in every run, so that none is left out for ever.
 
 The choice is among the tests that `-m` and `-k` leave.
+
+A second run with the same seed takes further fault tests, until both have taken half of them (`--more`). CI makes both.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ RECORD: Final = Path(__file__).parents[1] / "long_tests.json"
 RUN_S: Final = 1_900.0
 """Durations of the tests of a run, added up. They are measured with three tests at a time on two cores, and so take
 about a third of this."""
+
+FIRST: Final = 1 / 4
+BOTH: Final = 1 / 2
+"""The parts of all fault tests that a run takes, and that it takes together with the second one."""
 
 _SHORT_S: Final = 10.0  # a shorter test is preferred no further
 _FOR_SHORT: Final = 3
@@ -68,12 +74,8 @@ def turn(
     `waited`: commits since the test last passed, by node id; one that is missing has never passed.
     `faults`: those of the names that are fault tests, of which at least `faults_wanted` are taken.
     """
-    chance = random.Random(seed)
-    by_seed = sorted(names)
-    chance.shuffle(by_seed)
+    by_seed, cheap = _orders(names, passed, seed)
     by_wait = sorted(by_seed, key=lambda name: -waited.get(name, _NEVER).bit_length())
-    drawn = {name: chance.expovariate(max(_duration_s(name, passed), _SHORT_S) ** -_FOR_SHORT) for name in by_seed}
-    cheap = sorted(drawn, key=drawn.__getitem__)
     taken = set([name for name in cheap if name in faults][:faults_wanted])
     by_seed_s = budget_s / 10
     left_s = budget_s - by_seed_s - sum(_duration_s(name, passed) for name in taken)
@@ -85,6 +87,32 @@ def turn(
     left_s -= _take(taken, by_wait, left_s, passed)
     _take(taken, by_seed, max(left_s, 0.0) + by_seed_s, passed)
     return taken
+
+
+def more_faults(
+    names: Collection[str],
+    passed: Mapping[str, Passed],
+    taken: Collection[str],
+    seed: int,
+    faults: Collection[str],
+    faults_wanted: int,
+) -> set[str]:
+    """Return the fault tests that the second run takes, with which `faults_wanted` of these are taken.
+
+    `names`, `passed`, `seed`, `faults`: as `turn` had them, which returned `taken`.
+    """
+    _, cheap = _orders(names, passed, seed)
+    left = [name for name in cheap if name in faults and name not in taken]
+    return set(left[: max(0, faults_wanted - len(set(faults).intersection(taken)))])
+
+
+def _orders(names: Collection[str], passed: Mapping[str, Passed], seed: int) -> tuple[list[str], list[str]]:
+    """Return the names in the order of the seed, and in one that prefers short tests."""
+    chance = random.Random(seed)
+    by_seed = sorted(names)
+    chance.shuffle(by_seed)
+    drawn = {name: chance.expovariate(max(_duration_s(name, passed), _SHORT_S) ** -_FOR_SHORT) for name in by_seed}
+    return by_seed, sorted(drawn, key=drawn.__getitem__)
 
 
 def _file(name: str) -> str:

@@ -14,7 +14,7 @@ from integration_tests import left_out
 from integration_tests.harness import turns
 from integration_tests.harness.rotation import SEED
 from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
-from integration_tests.left_out import CASE, FAULT, FILE, IMAGE, LONG, Check, Run, listing, read
+from integration_tests.left_out import CASE, FAULT, FILE, FIRST, IMAGE, LONG, MORE, Check, Run, listing, read
 
 _MATRIX = "integration_tests/test_matrix.py::test_killed"
 _CONTENT = """
@@ -40,7 +40,7 @@ def test_it(): ...
 
 
 @pytest.mark.parametrize("processes", ["0", "2"])
-def test_a_run_records_what_it_left_out(processes: str, tmp_path: Path) -> None:
+def test_two_runs_record_what_they_left_out(processes: str, tmp_path: Path) -> None:
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
     (tmp_path / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -49,9 +49,12 @@ def test_a_run_records_what_it_left_out(processes: str, tmp_path: Path) -> None:
     root = str(Path(turns.__file__).parents[2])
     environment = {**os.environ, SEED: "1", "PYTHONPATH": root, "CI": "", FILE: str(file)}
     command = [sys.executable, "-m", "pytest", "-q", "--in-turns", "--kind", "native", "-n", processes]
-    ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout
-    (run,), checks = read(file)
+    for second in ([], ["--more"]):
+        ended = subprocess.run(
+            [*command, *second], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stdout
+    (run, more), checks = read(file)
     assert (run.services, run.seed, checks) == ("native", 1, [])
     assert run.skipped == {"test_some.py::test_not_here": "not applicable: no such server"}
     assert run.left_out["test_some.py::test_image"] == IMAGE
@@ -60,6 +63,13 @@ def test_a_run_records_what_it_left_out(processes: str, tmp_path: Path) -> None:
     ]
     assert 1 <= groups.count(FAULT) <= 100, "half of the fault tests run"
     assert 1 <= groups.count(LONG) < 200
+    assert sorted(more.ran) == sorted(name for name, group in run.left_out.items() if group == MORE)
+    assert sorted([*run.ran, *run.skipped]) == sorted(name for name, group in more.left_out.items() if group == FIRST)
+    assert len(more.ran) + len(more.left_out) == 403
+    assert not any(MORE in line or FIRST in line for line in listing([run, more], []))
+    (line,) = (line for line in listing([run], []) if line.startswith(MORE))
+    command_of_more = "EOS_MATRIX_SEED=1 scripts/test --more --no-lint --integration --kind native"
+    assert line == f"{MORE} on native services: {len(more.ran)} left out. To run them: {command_of_more}"
     assert len(run.ran) + len(run.left_out) + len(run.skipped) == 403
     assert "test_some.py::test_it" in run.ran
 

@@ -1,4 +1,4 @@
-"""Which long tests a run takes: half of the fault tests, one of each file, and others, while there is time."""
+"""Which long tests a run takes: a quarter of the fault tests, one of each file, and others, while there is time."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from integration_tests.harness.turns import (
     Passed,
     clean_revision,
     commits_since,
+    more_faults,
     read_passed,
     turn,
     write_passed,
@@ -89,11 +90,21 @@ def test_those_that_have_waited_longest_come_first() -> None:
     assert NAMES[0] in turn(NAMES, lasting(RUN_S), waited, seed=1)
 
 
-def test_half_of_the_fault_tests_are_taken_whatever_time_that_needs() -> None:
+def test_fault_tests_are_taken_whatever_time_they_need() -> None:
     faults = {name for name in NAMES if name[-1] in "01234"}
     for seed in range(20):
         assert len(faults & turn(NAMES, lasting(RUN_S), EQUAL, seed, faults, 10)) >= 10
     assert turn(NAMES, lasting(RUN_S), EQUAL, 1, faults, 0) == turn(NAMES, lasting(RUN_S), EQUAL, 1)
+
+
+def test_a_second_run_takes_what_is_missing_of_the_fault_tests() -> None:
+    faults = {name for name in NAMES if name[-1] in "01234"}
+    for seed in range(20):
+        first = turn(NAMES, lasting(RUN_S), EQUAL, seed, faults, 5)
+        second = more_faults(NAMES, lasting(RUN_S), first, seed, faults, 10)
+        assert second <= faults - first
+        assert len(faults & first) + len(second) == 10
+    assert more_faults(NAMES, lasting(RUN_S), NAMES, 1, faults, 10) == set()
 
 
 def test_those_that_have_waited_equally_long_take_turns_by_the_seed() -> None:
@@ -172,21 +183,23 @@ def test_only_tests_that_m_leaves_take_time(tmp_path: Path) -> None:
     assert found == [f"test_long.py::test_b[{number}]" for number in range(10)]
 
 
-def test_a_run_takes_half_of_the_fault_tests(tmp_path: Path) -> None:
+def test_a_run_takes_a_quarter_of_the_fault_tests_and_a_second_one_as_many(tmp_path: Path) -> None:
     """200 are long and take 200 minutes; of the other 4 nobody is left out."""
     long = "@pytest.mark.in_turns\n@pytest.mark.parametrize('number', range(100))\n"
-    taken = _collected(
-        tmp_path,
+    content = (
         "import pytest\n"
         "def stop_it(process): process.kill()\n"
         "def look_at_it(process): process.wait()\n"
         f"{long}def test_long(number): stop_it(number)\n"
         f"{long}def test_look(number): look_at_it(number)\n"
-        "@pytest.mark.parametrize('number', range(4))\ndef test_short(number): stop_it(number)\n",
+        "@pytest.mark.parametrize('number', range(4))\ndef test_short(number): stop_it(number)\n"
     )
-    assert sum("test_short" in name for name in taken) == 4
-    assert sum("test_long" in name for name in taken) >= 104 / 2 - 4
-    assert 1 <= sum("test_look" in name for name in taken) < 10
+    first = Counter(name.split("::")[1].partition("[")[0] for name in _collected(tmp_path, content))
+    assert first["test_short"] == 4
+    assert 104 / 4 - 4 <= first["test_long"] < 104 / 2 - 4
+    assert 1 <= first["test_look"] < 10
+    second = Counter(name.split("::")[1].partition("[")[0] for name in _collected(tmp_path, content, "--more"))
+    assert second == {"test_long": 104 / 2 - 4 - first["test_long"]}
 
 
 def test_a_run_takes_a_third_of_the_cases_of_a_test_but_all_fault_tests_that_are_short(tmp_path: Path) -> None:

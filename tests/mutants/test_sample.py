@@ -1,4 +1,4 @@
-"""A part of the mutants is tried in every run of the unit tests, by the run's seed; `EOS_MUTANTS=all` tries all.
+"""A part of the mutants is tried in every run of `scripts/test --more`, by its seed; `EOS_MUTANTS=all` tries all.
 
 `make mutants` tries all with a report. A failure here names the mutant; `EOS_MATRIX_SEED` repeats the choice of a run.
 """
@@ -38,6 +38,7 @@ def copy() -> Iterator[Workshop]:
         yield made
 
 
+@pytest.mark.mutant
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", SAMPLE, ids=lambda each: each.name)
 def test_a_mutant_is_caught(mutant: Mutant, copy: Workshop) -> None:

@@ -41,19 +41,24 @@ def test_hypothesis_tries_all_examples_on_request_only(monkeypatch: pytest.Monke
     assert examples(100) == 34
 
 
-@pytest.mark.parametrize(("seed", "option", "number"), [("1", True, 4), ("1", False, 20), ("all", True, 20)])
-def test_a_run_leaves_searches_out_with_the_option_alone(seed: str, option: bool, number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("seed", "option", "long", "others"),
+    [("1", "none", 0, 1), ("1", "some", 4, 0), ("1", "all", 20, 1), ("all", "none", 20, 1)],
+)
+def test_a_run_takes_the_searches_of_its_option(seed: str, option: str, long: int, others: int, tmp_path: Path) -> None:
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
     (tmp_path / "conftest.py").write_text(f"from tests.conftest import {hooks}\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     content = "@pytest.mark.search(5)\n@pytest.mark.parametrize('at', range(20))\ndef test_it(at): ...\n"
-    (tmp_path / "test_some.py").write_text(f"import pytest\n{content}def test_short(): ...\n")
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *(["--some-searches"] if option else [])]
+    mutant = "@pytest.mark.mutant\ndef test_mutant(): ...\n"
+    (tmp_path / "test_some.py").write_text(f"import pytest\n{content}{mutant}def test_short(): ...\n")
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--searches", option]
     environment = {**os.environ, SEED: seed, "PYTHONPATH": str(Path(searches.__file__).parents[1])}
     ended = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     found = [line for line in ended.stdout.splitlines() if "::" in line]
-    assert len(found) == number + 1, ended.stdout + ended.stderr
-    assert "test_some.py::test_short" in found
+    assert sum("test_it" in name for name in found) == long, ended.stdout + ended.stderr
+    assert ("test_some.py::test_mutant" in found) == (long > 0)
+    assert found.count("test_some.py::test_short") == others
 
 
 def test_what_is_left_out_is_listed_with_its_command() -> None:
