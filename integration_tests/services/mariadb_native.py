@@ -72,7 +72,7 @@ class MariadbNative:
             self._create()
         (self._folder / "grants.sql").write_text(_GRANTS)
         socket = self._folder / "server.sock"
-        command = [_required("mariadbd"), "--no-defaults", *_as_user(), f"--datadir={self._folder / 'data'}"]
+        command = [_required("mariadbd"), "--no-defaults", *_as_user(), *self._folders()]
         command += [f"--socket={socket}", f"--port={self._port}", f"--init-file={self._folder / 'grants.sql'}"]
         return ServerProcess.start([*command, *_SETTINGS, *self._more], self.log)
 
@@ -81,8 +81,17 @@ class MariadbNative:
         if _as_user():
             shutil.chown(self._folder, server_user())
         command = [_required("mariadb-install-db"), "--no-defaults", *_as_user()]
-        command += [f"--datadir={self._folder / 'data'}", "--auth-root-authentication-method=normal", "--skip-test-db"]
+        command += [*self._folders(), "--auth-root-authentication-method=normal", "--skip-test-db"]
         self._run(command, "MariaDB's data folder could not be created")
+
+    def _folders(self) -> list[str]:
+        """Return the options. A server that starts deletes the temporary tables that others have in its folder."""
+        temporary = self._folder / "tmp"
+        if not temporary.exists():
+            temporary.mkdir(mode=0o700)
+            if _as_user():
+                shutil.chown(temporary, server_user())
+        return [f"--datadir={self._folder / 'data'}", f"--tmpdir={temporary}"]
 
     def _run(self, command: list[str], problem: str) -> None:
         with self.log.open("ab") as output:
