@@ -201,7 +201,7 @@ KINDS: Final[dict[str, Kind]] = {
         (
             "wal/segment.py:Footer.encode",
             "wal/segment.py:SegmentWriter.__init__",
-            "connectors/log/keyed.py:_Rows.schema",
+            "connectors/log/merge.py:Merge.metadata",
         ),
         ("wal/segment.py", 1),
         stored.rows_of,

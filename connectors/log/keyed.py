@@ -1,13 +1,13 @@
 """`commit: upsert` on the task's side: of each key the newest row goes to the log, or that the key goes.
 
 A record's place in Kafka tells which row is newer: offsets of one partition of one topic compare. Rows of one key must
-therefore come from one, as they do where the key is the record's own or follows from it (H16).
+therefore come from one, as they do where the key is the record's own or follows from it (H16). With `order_by` a column
+of the rows tells it, whatever partitions have them.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from connectors.log.merge import GONE, Merge
 from connectors.log.newest import Newest, Order
 from connectors.log.place import LogPlace
 from connectors.log.segments import while_preparing
@@ -34,21 +35,18 @@ PLACE: Final = ("_offset", "_partition")
 TOPIC: Final = "_topic"
 """The same where they come from several topics, whose partitions have the same numbers."""
 
-GONE: Final = "__gone"
-"""Column of a segment: the row's key is to be deleted, and its other columns say nothing."""
-
 _OFFSET: Final = "__offset"
 _PARTITION: Final = "__partition"
 _TOPIC: Final = "__topic"
-"""What PLACE and TOPIC are called beside the columns of the table, which may keep them, too."""
+_ORDER: Final = "__order"
+"""Names of PLACE, TOPIC and the column of `order_by` beside the columns of the table, which may keep them, too."""
 
 _ORIGINS: Final = {_TOPIC: "topics", _PARTITION: "partitions"}
 
-_ORDER: Final[Order] = ((_OFFSET, "ascending"), (GONE, "descending"))
-"""What one record says of a key: that it goes, and then that it comes again, as a change of a key does."""
+_BY_OFFSET: Final[Order] = ((_OFFSET, "ascending"), (GONE, "descending"))
+"""Of one record first the deletion, and then the row: a change of a key is both."""
 
-_RESERVED: Final = (GONE, _OFFSET, _PARTITION, _TOPIC)
-_KEY: Final = b"key"
+_RESERVED: Final = (GONE, _OFFSET, _PARTITION, _TOPIC, _ORDER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,40 @@ class Upsert:
     key: tuple[str, ...]  # columns of the rows
     deleted: str | None = None  # a boolean column of the rows, true where the key is to be deleted
     by_topic: bool | None = None  # rows come from several topics; None: not known, and compared where they have TOPIC
+    deleted_at: str | None = None  # a column of the rows and the table: a deletion's time, which the stored row gets
+    order_by: str | None = None  # a column of the rows and the table that tells which row of a key is newer
+    keep: bool = False  # the oldest row of a key stays
 
     def of(self, schema: pa.Schema) -> Upsert:
         """The same with `by_topic` known, for these rows."""
         return self if self.by_topic is not None else replace(self, by_topic=TOPIC in schema.names)
+
+    @property
+    def deletes(self) -> bool:
+        """Whether rows may delete their key."""
+        return self.deleted is not None or self.deleted_at is not None
+
+    @property
+    def order(self) -> Order:
+        """How rows of one key compare, by columns that `KeyedWriter` adds; the last row is the newest."""
+        if self.keep:
+            return ((_OFFSET, "descending"),)
+        first: Order = () if self.order_by is None else ((_ORDER, "ascending"),)
+        return (*first, *_BY_OFFSET)
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Columns in each of which rows of one key must be equal: none where a column of the rows orders them."""
+        beside = {f"_{name}" for name in self.place}
+        return {} if self.order_by else {name: words for name, words in _ORIGINS.items() if name in beside}
+
+    def merge(self, stored: Callable[[Sequence[str]], tuple[str, ...]]) -> Merge:
+        """Return the same for the table. `stored`: names its columns."""
+
+        def column(name: str | None) -> str | None:
+            return None if name is None else stored([name])[0]
+
+        return Merge(stored(self.key), column(self.order_by), column(self.deleted_at), self.keep)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -71,7 +99,7 @@ class Upsert:
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the rows must have beside those of the table."""
-        return (*self.place, *(() if self.deleted is None else (self.deleted,)))
+        return (*self.place, *(each for each in (self.deleted, self.deleted_at, self.order_by) if each is not None))
 
     def after(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that a writer is given: those of the table, and then what merging takes."""
@@ -90,6 +118,8 @@ class Upsert:
             for name, kind in kinds.items()
             if not types.is_integer(kind)
         ]
+        found += _wrong_types(schema, self.deleted_at, "a moment", types.is_timestamp)
+        found += _wrong_types(schema, self.order_by, "a whole number, a decimal, a date or a moment", _is_ordered)
         if TOPIC in self.of(schema).place and TOPIC in schema.names and not _is_text(schema.field(TOPIC).type):
             found.append(f"column {TOPIC} of the rows is {spark_type(schema.field(TOPIC).type)}, not text")
         found += [f"the rows have a column {name}, which merging needs" for name in _RESERVED if name in schema.names]
@@ -98,6 +128,17 @@ class Upsert:
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    """Whether each database compares such values as Arrow does: not text, and not what may be NaN."""
+    return bool(types.is_integer(kind) or types.is_decimal(kind) or types.is_date(kind) or types.is_timestamp(kind))
+
+
+def _wrong_types(schema: pa.Schema, name: str | None, wanted: str, fits: Callable[[pa.DataType], bool]) -> list[str]:
+    if name is None or name not in schema.names or fits(kind := schema.field(name).type):
+        return []
+    return [f"column {name} of the rows is {spark_type(kind)}, not {wanted}"]
 
 
 class KeyedForm(Form, Protocol):
@@ -110,12 +151,6 @@ class KeyedForm(Form, Protocol):
         """How these columns of the rows are called in the schema."""
 
 
-def key_of(schema: pa.Schema) -> tuple[str, ...]:
-    """The key columns of a segment; none where its rows are added as they are."""
-    found = (schema.metadata or {}).get(_KEY)
-    return tuple(json.loads(found)) if found else ()
-
-
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """The form of a keyed segment: as the rows' own, with one more column."""
@@ -124,13 +159,13 @@ class _Rows:
     upsert: Upsert
 
     @property
-    def key(self) -> tuple[str, ...]:
-        return self.form.stored(self.upsert.key)
+    def merge(self) -> Merge:
+        return self.upsert.merge(self.form.stored)
 
     @property
     def schema(self) -> pa.Schema:
         fields = [field.with_nullable(True) for field in self.form.schema]
-        return pa.schema([*fields, pa.field(GONE, pa.bool_())], metadata={_KEY: json.dumps(self.key).encode()})
+        return pa.schema([*fields, pa.field(GONE, pa.bool_())], metadata=self.merge.metadata())
 
     def convert(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
         """With its place at its end, by which rows are compared, and which is not stored."""
@@ -140,6 +175,8 @@ class _Rows:
         return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
 
     def _gone(self, batch: pa.RecordBatch) -> pa.Array:
+        if self.upsert.deleted_at is not None:
+            return batch.column(self.upsert.deleted_at).is_valid()
         if self.upsert.deleted is None:
             return pa.repeat(pa.scalar(False), batch.num_rows)
         return pc.fill_null(batch.column(self.upsert.deleted), False)
@@ -149,7 +186,9 @@ class _Rows:
         return self._ordered(batch, list(rows.columns), gone=False)
 
     def _deleted(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        keys = self.form.only(self.upsert.key).convert(batch, first_row)
+        upsert = self.upsert
+        marked = (*upsert.key, *(each for each in (upsert.deleted_at, upsert.order_by) if each is not None))
+        keys = self.form.only(marked).convert(batch, first_row)
         columns = [
             keys.column(field.name) if field.name in keys.schema.names else pa.nulls(batch.num_rows, field.type)
             for field in self.form.schema
@@ -159,11 +198,15 @@ class _Rows:
     def _ordered(self, batch: pa.RecordBatch, columns: list[pa.Array], *, gone: bool) -> pa.RecordBatch:
         place = [batch.column(name) for name in self.upsert.place]
         names = [*self.schema.names, *(f"_{name}" for name in self.upsert.place)]
+        if self.upsert.order_by is not None:
+            place.append(batch.column(self.upsert.order_by))
+            names.append(_ORDER)
         return pa.record_batch([*columns, pa.repeat(pa.scalar(gone), batch.num_rows), *place], names=names)
 
     def _check_not_null(self, batch: pa.RecordBatch, first_row: int) -> None:
         """A row without a key is none that could be merged, and one without a place is neither old nor new."""
-        for name in (*self.upsert.key, *self.upsert.place):
+        order = () if self.upsert.order_by is None else (self.upsert.order_by,)
+        for name in (*self.upsert.key, *order, *self.upsert.place):
             column = batch.column(name)
             if column.null_count:
                 row = first_row + pc.index(pc.is_null(column), True).as_py()
@@ -180,8 +223,9 @@ class KeyedWriter(LogWriter):
     ) -> None:
         rows = _Rows(form, upsert)
         super().__init__(storage, rows, slots, transaction)
-        beside = {f"_{name}" for name in upsert.place}
-        self._newest = Newest(rows.key, _ORDER, {name: words for name, words in _ORIGINS.items() if name in beside})
+        self._newest = Newest(rows.merge.key, upsert.order, upsert.origins)
+        # A row that is kept when its key goes has the values of its newest row, which may be of the same checkpoint.
+        self._before = Newest(rows.merge.key, upsert.order, {}) if upsert.deleted_at is not None else None
         self._schema = rows.schema
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -197,6 +241,8 @@ class KeyedWriter(LogWriter):
         rows = self._form.convert(batch, self._rows + 1)
         with self._of_all_rows():
             self._newest.add(rows)
+            if self._before is not None:
+                self._before.add(rows.filter(pc.invert(rows.column(GONE))))
         self._rows += batch.num_rows
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
@@ -204,7 +250,9 @@ class KeyedWriter(LogWriter):
     def prepare(self) -> Committable:
         """Write what is left, and seal it. Raises PrepareError."""
         with self._of_all_rows():
-            newest = self._newest.rows()
+            newest = list(self._newest.rows())
+            if self._before is not None:
+                newest = [*self._before.rows(), *(batch.filter(batch.column(GONE)) for batch in newest)]
         for batch in newest:
             self._append(batch.select(self._schema.names).cast(self._schema))
         return super().prepare()

@@ -96,6 +96,15 @@ class TableEntry(SinkEntry):
     deleted: NonEmpty | None = None
     """With `commit: upsert`: a boolean column, as the rows name it, true where its key is to be deleted; NULL is
     false."""
+    deleted_at: NonEmpty | None = None
+    """With `commit: upsert`, instead of `deleted`: a timestamp, as the rows name it. Where it has a value, the stored
+    row stays, and gets this value in the column of the same name; its other columns keep theirs."""
+    order_by: NonEmpty | None = None
+    """With `commit: upsert`: a column, as the rows name it, that grows with each change of a row: a version, a position
+    in the source's log, a time. A row replaces one whose value is not greater, so rows of a key may be in several
+    partitions."""
+    on_existing: Literal["replace", "keep"] = "replace"
+    """With `commit: upsert`. `keep`: a row whose key the table has is left out, and the oldest row of a key stays."""
 
     @model_validator(mode="after")
     def _each_column_once(self) -> Self:
@@ -118,9 +127,23 @@ class TableEntry(SinkEntry):
     def _key_of_an_upsert(self) -> Self:
         if self.commit == UPSERT and self.key is None:
             raise wrong("without a key no row can be told from another", "key: [column, …]", at="commit")
-        for name in ("key", "deleted"):
+        for name in ("key", "deleted", "deleted_at", "order_by"):
             if self.commit != UPSERT and getattr(self, name) is not None:
                 raise wrong(f"'{name}' is for rows that are merged", "commit: upsert", at=name)
+        if self.commit != UPSERT and self.on_existing != "replace":
+            raise wrong("'on_existing' is for rows that are merged", "commit: upsert", at="on_existing")
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_merge(self) -> Self:
+        if self.deleted is not None and self.deleted_at is not None:
+            raise wrong("'deleted' deletes a row, and 'deleted_at' keeps it", "one of the two", at="deleted_at")
+        if self.deleted is not None and self.order_by is not None:
+            found = "a row that is deleted takes its order with it: an older row that arrives later would be put back"
+            raise wrong(found, "deleted_at: <column>, which keeps the row", at="deleted")
+        for name in ("deleted", "deleted_at", "order_by"):
+            if self.on_existing == "keep" and getattr(self, name) is not None:
+                raise wrong(f"with 'on_existing: keep' no row changes, and '{name}' changes rows", at=name)
         return self
 
     @property
@@ -133,7 +156,8 @@ class TableEntry(SinkEntry):
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
         named += [(("types", name), name) for name in self.types]
-        return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
+        merging = (("deleted", self.deleted), ("deleted_at", self.deleted_at), ("order_by", self.order_by))
+        return named + [((name,), column) for name, column in merging if column is not None]
 
     @property
     def description(self) -> dict[str, str]:
@@ -161,7 +185,10 @@ class TableEntry(SinkEntry):
         """Return the arguments of the sink. They contain the credentials of an object store."""
         from connectors.sql.schema_migration import DeclaredTypes  # loads pyarrow
 
-        upsert = Upsert(tuple(self.key), self.deleted, context.several_topics) if self.key is not None else None
+        upsert = None
+        if self.key is not None:
+            keep = self.on_existing == "keep"
+            upsert = Upsert(tuple(self.key), self.deleted, context.several_topics, self.deleted_at, self.order_by, keep)
         return {
             "name": self.name,
             "table": self.table,
@@ -181,11 +208,12 @@ class TableEntry(SinkEntry):
         visible, limits = {
             TWO_PHASE: ("one task's share shortly after another's", TWO_PHASE_LIMITS + self._two_phase_limits()),
             LOG: (self.log_visible, self.log_limits),
-            UPSERT: ("one task's rows after another's", _UPSERT_LIMITS),
+            UPSERT: ("one task's rows after another's", self._upsert_limits()),
         }[self.commit]
+        promise = self.promises[self.commit] if self.commit != UPSERT else self._upsert_promise()
         return Guarantee(
             self.name,
-            self.promises[self.commit],
+            promise,
             with_each_checkpoint(context, visible),
             (*self._table_needs(), *self._commit_needs(context)),
             limits,
@@ -213,6 +241,19 @@ class TableEntry(SinkEntry):
             "key columns whose values are equal for the database only if they are the same: text is compared by bytes",
             *self.upsert_needs,
         )
+
+    def _upsert_promise(self) -> str:
+        if self.on_existing == "keep":
+            return UPSERT_PROMISE.replace("of each key the newest row of its partition", "of each key the first row")
+        if self.order_by is not None:
+            greatest = f"of each key the row with the greatest {self.order_by}"
+            return UPSERT_PROMISE.replace("of each key the newest row of its partition", greatest)
+        return UPSERT_PROMISE
+
+    def _upsert_limits(self) -> tuple[str, ...]:
+        if self.on_existing == "keep":
+            return _UPSERT_LIMITS[:1]
+        return _UPSERT_LIMITS if self.order_by is None else _UPSERT_LIMITS[2:]
 
     def _two_phase_needs(self) -> tuple[str, ...]:
         raise NotImplementedError

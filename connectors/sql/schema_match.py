@@ -42,7 +42,7 @@ def row_columns(
     `renamed`: by column of the table, that of the rows; any other keeps its name.
     """
     to_table = {name: column for column, name in renamed.items()}
-    dispensable = METADATA if upsert is None or upsert.deleted is None else METADATA | {upsert.deleted}
+    dispensable = METADATA if upsert is None else (METADATA | {upsert.deleted}) - {upsert.deleted_at, upsert.order_by}
     rows = tuple(
         RowColumn(
             name=field.name,
@@ -114,10 +114,10 @@ class SchemaMatch(Generic[_Plan]):
     names: tuple[str, ...]  # of the table's columns
     rows: tuple[RowColumn, ...]
 
-    def columns_of(self, names: Iterable[str]) -> list[str]:
+    def columns_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Columns of the rows by the names that the table has for them, or would have."""
         known = {row.name: row.column for row in self.rows} | {plan.name: plan.column for plan in self.plans}
-        return [known.get(name, name) for name in names]
+        return tuple(known.get(name, name) for name in names)
 
     @property
     def problems(self) -> list[str]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.log.keyed import KeyedForm
+from connectors.log.merge import Merge
 from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.log.store import Store
 from connectors.sql.partitioning import Partitioning
@@ -50,7 +51,7 @@ class ServerTable(Protocol):
 class MergingStore(Store, Protocol):
     """One that can also say beforehand what the server would refuse."""
 
-    def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
+    def rehearse(self, table: str, merge: Merge, schema: pa.Schema, *, deletes: bool) -> None:
         """Merge no row at all, in a transaction of its own. `schema`: of the segments. Raises TargetError,
         StatementError."""
 
@@ -111,7 +112,7 @@ class Server(ABC, Generic[C, T, P]):
         """The unique indexes that could meet one key twice."""
 
     @abstractmethod
-    def _unmergeable(self, target: T, key: Sequence[str], kinds: Kinds) -> Sequence[str]:
+    def _unmergeable(self, target: T, merge: Merge, kinds: Kinds) -> Sequence[str]:
         """What keeps rows from being merged by this key of the table."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from connectors.api.contracts import Finding, Writer
 from connectors.dead_letters import SCHEMA
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, key_of, log_writer, segment_schema
+from connectors.log.keyed import Upsert, log_writer, segment_schema
 from connectors.log.place import LogPlace
 from connectors.sql import checks
 from connectors.sql.log.ledger import LogTarget, SqlLedger
@@ -123,6 +123,8 @@ class ServerSink(Server[C, T, P]):
     def partition_by(self) -> Sequence[str] | None:
         """See Sink. A log locks no key before its decision; but of one key the newest row can only be found in one
         place."""
+        if self.upsert is not None and self.upsert.order_by is not None:
+            return self.upsert.key  # the database compares: two tasks may have rows that only it takes for one key's
         return self.partitioning.columns if self.log is None or self.upsert is not None else None
 
     @property
@@ -231,12 +233,13 @@ class ServerSink(Server[C, T, P]):
         if self.repeats:
             wrong += repeat_problems(self._repeating(target, kinds))
         if self.upsert is not None:
-            wrong += self._unmergeable(target, fit.columns_of(self.upsert.key), kinds)
+            wrong += self._unmergeable(target, self.upsert.merge(fit.columns_of), kinds)
         return replace(fit, wrong=tuple(wrong))
 
     def _rehearse(self, plans: tuple[P, ...], upsert: Upsert) -> None:
         """What the user may not do would be found only when rows are decided."""
-        schema, deletes = segment_schema(self._form(plans), upsert), upsert.deleted is not None
+        form = self._form(plans)
         doing = f"sink {self.name} at {self._where}, merging no row into table {self.table}"
         with translate_errors(doing), closing(self._store()) as store:
-            store.rehearse(self.table, key_of(schema), schema, deletes=deletes)
+            schema = segment_schema(form, upsert)
+            store.rehearse(self.table, upsert.merge(form.stored), schema, deletes=upsert.deletes)

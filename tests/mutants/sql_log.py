@@ -13,6 +13,7 @@ _SLOTS: Final = "connectors/sql/slots.py"
 _MYSQL: Final = "connectors/sql/mysql/store.py"
 _POSTGRES: Final = "connectors/sql/postgres/store.py"
 _SQLITE: Final = "connectors/sql/sqlite/store.py"
+_ORDERS: Final = "tests/connectors/sql/sqlite/test_merge_orders.py::"
 _TESTS: Final = "tests/connectors/sql/test_log_played.py::"
 _FILE: Final = "tests/connectors/sql/sqlite/test_sink.py::"
 _TWO: Final = "tests/twophase/test_two_logs.py::"
@@ -276,9 +277,65 @@ MUTANTS: Final = (
         name="MySQL merges into the row of another key where an index is new",
         rule="H15",
         path=_MYSQL,
-        before="        if problems := merge_problems(target, key):",
-        after="        if problems := merge_problems(target, key)[:0]:",
+        before="        if problems := merge_problems(target, merge):",
+        after="        if problems := merge_problems(target, merge)[:0]:",
         caught_by=(f"{_TESTS}test_an_index_that_is_new_stops_a_merge",),
+    ),
+    Mutant(
+        name="a row takes the place of one with a greater order",
+        rule="docs/reference/sinks.md, Rows with their own order",
+        path="connectors/sql/log/merging.py",
+        before='{staged}.{name} >= t.{name})"',
+        after='{staged}.{name} IS NOT NULL)"',
+        caught_by=(f"{_ORDERS}test_the_greatest_order_wins_in_a_checkpoint_and_after_it",),
+    ),
+    Mutant(
+        name="of rows of one checkpoint the greatest offset wins in spite of an order",
+        rule="docs/reference/sinks.md, Rows with their own order",
+        path="connectors/log/keyed.py",
+        before='        first: Order = () if self.order_by is None else ((_ORDER, "ascending"),)\n',
+        after="        first: Order = ()\n",
+        caught_by=(f"{_ORDERS}test_the_greatest_order_wins_in_a_checkpoint_and_after_it",),
+    ),
+    Mutant(
+        name="a deletion with an order is not stored for a key that the table lacks",
+        rule="docs/reference/sinks.md, Deletions that keep the row",
+        path="connectors/sql/sqlite/store.py",
+        before="        if merge.order_by is not None:  # the deletion",
+        after="        if merge.order_by is not None and merge.keep:  # the deletion",
+        caught_by=(f"{_ORDERS}test_a_deletion_is_stored_and_older_rows_are_not",),
+    ),
+    Mutant(
+        name="a start accepts a table in which a deletion cannot be stored",
+        rule="docs/reference/sinks.md, Deletions that keep the row",
+        path="connectors/sql/log/merging.py",
+        before="    if merge.order_by is None or merge.deleted_at is None or not",
+        after="    if merge.order_by is None or merge.deleted_at is not None or not",
+        caught_by=(f"{_ORDERS}test_a_deletion_that_the_table_cannot_store_is_refused_at_the_start",),
+    ),
+    Mutant(
+        name="a deletion loses the values that its row got in the same checkpoint",
+        rule="docs/reference/sinks.md, Deletions that keep the row",
+        path="connectors/log/keyed.py",
+        before="                newest = [*self._before.rows(), *",
+        after="                newest = [*",
+        caught_by=(f"{_ORDERS}test_a_deletion_keeps_the_newest_values_of_its_checkpoint",),
+    ),
+    Mutant(
+        name="a row takes the place of one that has to stay",
+        rule="docs/reference/sinks.md, Rows that stay",
+        path="connectors/sql/log/merging.py",
+        before="    if merge.keep:",
+        after="    if merge.keep and merge.order_by:",
+        caught_by=(f"{_ORDERS}test_the_first_row_stays",),
+    ),
+    Mutant(
+        name="a row that a trigger leaves out counts as one that is older",
+        rule="docs/reference/sinks.md, Rows with their own order",
+        path="connectors/sql/sqlite/store.py",
+        before="            stored = self._settled(table, merge, batch)",
+        after="            stored = batch.num_rows",
+        caught_by=(f"{_ORDERS}test_a_row_that_a_trigger_leaves_out_is_not_taken_for_an_old_one",),
     ),
     Mutant(
         name="MySQL's indexes are looked at while a DDL may still come",
@@ -316,16 +373,16 @@ MUTANTS: Final = (
         name="a merge adds the rows whose keys are to go",
         rule="H16",
         path="connectors/sql/log/merging.py",
-        before="    return batch.filter(gone).select(list(key)), batch.filter(pc.invert(gone)).select(names)",
-        after="    return batch.filter(gone).select(list(key)), batch.select(names)",
+        before="    return batch.filter(gone).select(list(merge.marked)), batch.filter(pc.invert(gone)).select(names)",
+        after="    return batch.filter(gone).select(list(merge.marked)), batch.select(names)",
         caught_by=(f"{_TESTS}test_rows_are_merged_and_keys_go",),
     ),
     Mutant(
         name="a merge leaves a row that is there as it is",
         rule="H16",
         path="connectors/sql/log/merging.py",
-        before="    return f\"ON CONFLICT ({', '.join(quote(name) for name in key)}) DO UPDATE SET {sets}\"",
-        after='    return f"ON CONFLICT ({\', \'.join(quote(name) for name in key)}) DO NOTHING" if sets else ""',
+        before='    return f"{target} UPDATE SET {sets}{condition}"',
+        after='    return f"{target} NOTHING" if sets or condition else ""',
         caught_by=(
             "tests/connectors/sql/sqlite/test_compliance.py::TestSqliteUpsert::test_a_later_checkpoint_takes_the_place_of_rows",
         ),

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from connectors.log.keyed import key_of
 from connectors.log.ledger import Share, gap, missing_segments
+from connectors.log.merge import merge_of
 from connectors.log.segments import segment_of
 from connectors.owner import check_applier
 from connectors.row_bisector import RowBisector
@@ -101,9 +101,9 @@ def _put(store: Store, table: str, batches: Iterator[pa.RecordBatch]) -> None:
     first = next(batches, None)
     if first is None:
         return
-    rows, key = chain([first], batches), key_of(first.schema)
-    if key:
-        store.merge(table, key, rows)
+    rows, merge = chain([first], batches), merge_of(first.schema)
+    if merge is not None:
+        store.merge(table, merge, rows)
     else:
         store.load(table, rows)
 

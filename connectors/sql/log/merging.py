@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.log.keyed import GONE
+from connectors.log.merge import GONE, Merge
 
 
-def split(batch: pa.RecordBatch, key: Sequence[str]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The keys that go, and the rows that stay."""
+def split(batch: pa.RecordBatch, merge: Merge) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Return the deletions, with the columns that they write or find a row by, and the rows that stay."""
     gone = batch.column(GONE)
     names = [name for name in batch.schema.names if name != GONE]
-    return batch.filter(gone).select(list(key)), batch.filter(pc.invert(gone)).select(names)
+    return batch.filter(gone).select(list(merge.marked)), batch.filter(pc.invert(gone)).select(names)
 
 
 def check_key(
@@ -46,8 +46,31 @@ def check_key(
     return problems
 
 
-def on_conflict(quote: Callable[[str], str], key: Sequence[str], names: Sequence[str]) -> str:
-    """The end of an INSERT in PostgreSQL and SQLite."""
-    rest = [name for name in names if name not in key] or list(key)
+def tombstone_problems(merge: Merge, required: Collection[str]) -> list[str]:
+    """Return why a deletion of a key that the table lacks cannot be stored, which an order needs.
+
+    `required`: columns of the table that are NOT NULL, and that nothing fills in.
+    """
+    if merge.order_by is None or merge.deleted_at is None or not (left := sorted({*required} - {*merge.marked})):
+        return []
+    return [
+        f"a deletion of a key that the table lacks gives {', '.join(left)} no value: let these columns be nullable, or "
+        "have a default"
+    ]
+
+
+def on_conflict(quote: Callable[[str], str], merge: Merge, names: Sequence[str]) -> str:
+    """Return the end of an INSERT INTO a table AS t in PostgreSQL and SQLite."""
+    target = f"ON CONFLICT ({', '.join(quote(name) for name in merge.key)}) DO"
+    if merge.keep:
+        return f"{target} NOTHING"
+    rest = [name for name in names if name not in merge.key] or list(merge.key)
     sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
-    return f"ON CONFLICT ({', '.join(quote(name) for name in key)}) DO UPDATE SET {sets}"
+    condition = f" WHERE {is_newer(quote, merge.order_by, 'excluded')}" if merge.order_by is not None else ""
+    return f"{target} UPDATE SET {sets}{condition}"
+
+
+def is_newer(quote: Callable[[str], str], order_by: str, staged: str) -> str:
+    """Return the condition for a row of `staged` to take the place of the stored row t."""
+    name = quote(order_by)
+    return f"(t.{name} IS NULL OR {staged}.{name} >= t.{name})"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol
 
 import pyarrow as pa
 
+from connectors.log.merge import Merge
 from connectors.sql.statements import Connected
 
 
@@ -20,11 +21,12 @@ class Store(Connected, Protocol):
         TargetError.
         """
 
-    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
-        """Have the table hold, of each key in these rows, this row and no other; or none, where `keyed.GONE` says so.
+    def merge(self, table: str, merge: Merge, batches: Iterable[pa.RecordBatch]) -> None:
+        """Have the table hold, of each key in these rows, this row and no other; or none, where `GONE` is true.
 
-        Inside the open transaction. `key`: columns of the rows, which are those of a unique index of the table; no
-        two rows are equal in them. Raises BadRowError, TargetError.
+        Inside the open transaction. Batches are taken one after another: a deletion that writes `deleted_at` follows
+        the row of its key. Key columns are those of a unique index of the table; no two rows are equal in them, and
+        no two deletions. Raises BadRowError, TargetError.
         """
 
     def mark(self, name: str, member: int | None = None) -> None:

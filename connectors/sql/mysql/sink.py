@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from connectors.api.contracts import Finding
+from connectors.log.merge import Merge
 from connectors.sql.mysql import doctor, requirements
 from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.encode import Stored
@@ -71,8 +72,8 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
     def _repeating(self, target: Target, kinds: Kinds) -> Sequence[str]:
         return list(repeating_keys(target, kinds))
 
-    def _unmergeable(self, target: Target, key: Sequence[str], kinds: Kinds) -> Sequence[str]:
-        return merge_problems(target, key, {column: kind for column, (_, kind) in kinds.items()})
+    def _unmergeable(self, target: Target, merge: Merge, kinds: Kinds) -> Sequence[str]:
+        return merge_problems(target, merge, {column: kind for column, (_, kind) in kinds.items()})
 
     def _spread(self, target: Target, kinds: Kinds) -> Partitioning:
         return partitioning(target, kinds)

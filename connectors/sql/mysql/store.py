@@ -10,8 +10,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.log.merge import Merge
 from connectors.sql.bulk_writer import Sender
-from connectors.sql.log.merging import check_key, split
+from connectors.sql.log.merging import check_key, split, tombstone_problems
 from connectors.sql.mysql import zombie_connections
 from connectors.sql.mysql.bulk import Bulk, refusals
 from connectors.sql.mysql.encode import plans_of
@@ -36,28 +37,28 @@ class MySqlStore(Session):
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         self._load(read_target(self, table).quoted, batches)
 
-    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+    def merge(self, table: str, merge: Merge, batches: Iterable[pa.RecordBatch]) -> None:
         """See Store. LOAD DATA itself can only skip or replace: where replacing is not the same as merging, rows come
         into a table of this session alone first."""
-        target = self._held(table, key)
+        target = self._held(table, merge)
         put: Callable[[str, pa.RecordBatch], None] | None = None
         for batch in batches:
-            gone, kept = split(batch, key)
-            put = put or self._way(target, kept.schema.names)
+            gone, kept = split(batch, merge)
+            put = put or self._way(target, merge, kept.schema.names)
             if gone.num_rows:
-                self._delete(target.quoted, gone)
+                self._delete(target.quoted, merge, gone)
             if kept.num_rows:
                 put(target.quoted, kept)
 
-    def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
+    def rehearse(self, table: str, merge: Merge, schema: pa.Schema, *, deletes: bool) -> None:
         """Merge no row at all, in a transaction of its own: the server says what it would refuse. Raises ServerError,
         TargetError. `schema`: of the segments."""
-        gone, kept = split(pa.RecordBatch.from_pylist([], schema), key)
+        gone, kept = split(pa.RecordBatch.from_pylist([], schema), merge)
         with in_transaction(self):
-            target = self._held(table, key).quoted
+            target = self._held(table, merge).quoted
             if deletes:
-                self._delete(target, gone)
-            self._put(target, kept)
+                self._delete(target, merge, gone)
+            self._put(merge, target, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
         zombie_connections.mark(self, name, member)
@@ -65,9 +66,10 @@ class MySqlStore(Session):
     def end(self, name: str, member: int | None = None) -> int:
         return zombie_connections.kill(self, name, member)
 
-    def _way(self, target: Target, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
+    def _way(self, target: Target, merge: Merge, columns: Sequence[str]) -> Callable[[str, pa.RecordBatch], None]:
         """How rows are put there."""
-        return self._replace if can_replace(self, target, columns) else self._put
+        replaces = merge == Merge(merge.key) and can_replace(self, target, columns)
+        return self._replace if replaces else partial(self._put, merge)
 
     def _load(self, target: str, batches: Iterable[pa.RecordBatch], *, replace: bool = False) -> None:
         sender, bulk, row = Sender(), None, 1
@@ -97,30 +99,37 @@ class MySqlStore(Session):
         yield self._stage
         self.execute(f"DROP TEMPORARY TABLE {self._stage}")
 
-    def _delete(self, target: str, keys: pa.RecordBatch) -> None:
-        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in keys.schema.names)
+    def _delete(self, target: str, merge: Merge, keys: pa.RecordBatch) -> None:
+        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+            self._put(merge, target, keys)
+            return
+        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in merge.key)
         for some in _slices(keys):
             with self._staged(target, some) as stage:
-                self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+                if merge.deleted_at is None:
+                    self._checked(f"DELETE t FROM {target} t JOIN {stage} s ON {same}")
+                else:
+                    at = quote(merge.deleted_at)
+                    self._checked(f"UPDATE {target} t JOIN {stage} s ON {same} SET t.{at} = s.{at}")
 
     def _replace(self, target: str, rows: pa.RecordBatch) -> None:
         with unchecked_foreign_keys(self):
             self._load(target, [rows], replace=True)
 
-    def _put(self, target: str, rows: pa.RecordBatch) -> None:
+    def _put(self, merge: Merge, target: str, rows: pa.RecordBatch) -> None:
         names = ", ".join(quote(name) for name in rows.schema.names)
-        sets = ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in rows.schema.names)
+        sets = _sets(merge, target, rows.schema.names)
         for some in _slices(rows):
             with self._staged(target, some) as stage:
                 found = f"SELECT {names} FROM {stage}"
                 self._checked(f"INSERT INTO {target} ({names}) {found} ON DUPLICATE KEY UPDATE {sets}")
 
-    def _held(self, table: str, key: Sequence[str]) -> Target:
+    def _held(self, table: str, merge: Merge) -> Target:
         """The table as it is for the rest of the transaction: an index that is new since the start could make
         another key's row of one of ours. Raises TargetError."""
         self.execute(f"SELECT NULL FROM {read_target(self, table).quoted} LIMIT 0")  # no DDL from here on
         target = read_target(self, table)
-        if problems := merge_problems(target, key):
+        if problems := merge_problems(target, merge):
             message = f"table {target} cannot be merged into: " + "; ".join(problems)
             raise TargetError(message, remedy="the rows wait in the log: change the table back, and start again")
         return target
@@ -138,12 +147,31 @@ def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     return (batch.slice(start, _MERGED_AT_ONCE) for start in range(0, max(batch.num_rows, 1), _MERGED_AT_ONCE))
 
 
-def merge_problems(target: Target, key: Sequence[str], kinds: Mapping[str, pa.DataType] | None = None) -> list[str]:
+def _sets(merge: Merge, target: str, names: Sequence[str]) -> str:
+    """Return the end of an INSERT … ON DUPLICATE KEY UPDATE."""
+    if merge.keep:
+        name = quote(merge.key[0])
+        return f"{name} = {target}.{name}"
+    if merge.order_by is None:
+        return ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in names)
+    order = quote(merge.order_by)
+    newer = f"{target}.{order} IS NULL OR VALUES({order}) >= {target}.{order}"
+    # The servers set one column after another, and each later one sees it: the order itself is the last.
+    ordered = [*(name for name in names if name != merge.order_by), merge.order_by]
+    return ", ".join(f"{quote(name)} = IF({newer}, VALUES({quote(name)}), {target}.{quote(name)})" for name in ordered)
+
+
+_TEXTS: Final = frozenset({"char", "varchar"})
+
+
+def merge_problems(target: Target, merge: Merge, kinds: Mapping[str, pa.DataType] | None = None) -> list[str]:
     """Return why rows cannot be merged into the table. ON DUPLICATE KEY names no index, and takes any for the key.
+
+    With an order the server compares, so that it may take two texts for one key.
 
     Args:
         target: the table.
-        key: columns of it.
+        merge: by columns of it.
         kinds: types of what is written, by column of the table; None: they fit exactly, or have been looked at before.
     """
     unique = {
@@ -154,8 +182,11 @@ def merge_problems(target: Target, key: Sequence[str], kinds: Mapping[str, pa.Da
         column.name.lower()
         for column in target.columns
         if is_exact(column, None if kinds is None else kinds.get(column.name, pa.null()))
+        or (merge.order_by is not None and column.type in _TEXTS)
     }
-    return check_key([name.lower() for name in key], unique, exact, EXACT_TYPES)
+    required = {column.name for column in target.columns if column.required}
+    of_key = check_key([name.lower() for name in merge.key], unique, exact, EXACT_TYPES)
+    return of_key + tombstone_problems(merge, required)
 
 
 _NEEDED: Final = frozenset({"DELETE", "INSERT", "TRIGGER"})  # REPLACE takes the first two; the third shows triggers

@@ -9,7 +9,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.sql.log.merging import check_key
+from connectors.log.merge import Merge
+from connectors.sql.log.merging import check_key, tombstone_problems
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.postgres import doctor, requirements
 from connectors.sql.postgres.address import masked
@@ -77,7 +78,7 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     def _repeating(self, target: Target, kinds: Kinds) -> Sequence[str]:
         return [index.name for index in repeating_keys(target, kinds)]
 
-    def _unmergeable(self, target: Target, key: Sequence[str], kinds: Kinds) -> Sequence[str]:
+    def _unmergeable(self, target: Target, merge: Merge, kinds: Kinds) -> Sequence[str]:
         unique = {index.name: index.columns if index.exact and index.arbiter else (None,) for index in target.unique}
         exact = {
             column.name
@@ -85,7 +86,8 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
             # In the log all UUIDs are written alike; only Spark may see two in one.
             if column.type == "uuid" or is_exact(column, kinds.get(column.name, ("", pa.null()))[1])
         }
-        return check_key(key, unique, exact, EXACT_TYPES)
+        required = {column.name for column in target.columns if column.required}
+        return check_key(merge.key, unique, exact, EXACT_TYPES) + tombstone_problems(merge, required)
 
     def _spread(self, target: Target, kinds: Kinds) -> Partitioning:
         return Partitioning(partition_columns(target, kinds), "its unique indexes have no exact column in common")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
+from connectors.log.merge import Merge
 from connectors.sql.bulk_writer import Sender
 from connectors.sql.column_text import slices
 from connectors.sql.log.merging import on_conflict, split
@@ -33,25 +34,25 @@ class PostgresStore(Session):
     def load(self, table: str, batches: Iterable[pa.RecordBatch]) -> None:
         self._load(read_target(self, table).quoted, batches)
 
-    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
+    def merge(self, table: str, merge: Merge, batches: Iterable[pa.RecordBatch]) -> None:
         """See Store. COPY can only add, so that rows come into a table of this session alone first."""
         target = read_target(self, table).quoted
         for batch in batches:
-            gone, kept = split(batch, key)
+            gone, kept = split(batch, merge)
             if gone.num_rows:
-                self._delete(target, gone)
+                self._delete(target, merge, gone)
             if kept.num_rows:
-                self._put(target, key, kept)
+                self._put(target, merge, kept)
 
-    def rehearse(self, table: str, key: Sequence[str], schema: pa.Schema, *, deletes: bool) -> None:
+    def rehearse(self, table: str, merge: Merge, schema: pa.Schema, *, deletes: bool) -> None:
         """Merge no row at all, in a transaction of its own: the server says what it would refuse. Raises ServerError,
         TargetError. `schema`: of the segments."""
-        gone, kept = split(pa.RecordBatch.from_pylist([], schema), key)
+        gone, kept = split(pa.RecordBatch.from_pylist([], schema), merge)
         with in_transaction(self):
             target = read_target(self, table).quoted
             if deletes:
-                self._delete(target, gone)
-            self._put(target, key, kept)
+                self._delete(target, merge, gone)
+            self._put(target, merge, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
         zombie_connections.mark(self, name, member)
@@ -74,19 +75,29 @@ class PostgresStore(Session):
             sender.settle()
             sender.close()
 
-    def _delete(self, target: str, keys: pa.RecordBatch) -> None:
-        same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in keys.schema.names)
+    def _delete(self, target: str, merge: Merge, keys: pa.RecordBatch) -> None:
+        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+            self._put(target, merge, keys)
+            return
+        same = _same(merge)
         with self._staged(target, keys) as stage:
-            self.execute(f"DELETE FROM {target} t USING {stage} s WHERE {same}")
+            if merge.deleted_at is None:
+                self.execute(f"DELETE FROM {target} t USING {stage} s WHERE {same}")
+            else:
+                at = quote(merge.deleted_at)
+                self.execute(f"UPDATE {target} t SET {at} = s.{at} FROM {stage} s WHERE {same}")
+                same += f" AND t.{at} IS DISTINCT FROM s.{at}"
             (left,) = self.execute(f"SELECT count(*) FROM {target} t JOIN {stage} s ON {same}")[0]
         _check_count(keys.num_rows - left, keys.num_rows)
 
-    def _put(self, target: str, key: Sequence[str], rows: pa.RecordBatch) -> None:
+    def _put(self, target: str, merge: Merge, rows: pa.RecordBatch) -> None:
         names = ", ".join(quote(name) for name in rows.schema.names)
-        conflict = on_conflict(quote, key, rows.schema.names)
+        conflict = on_conflict(quote, merge, rows.schema.names)
         with self._staged(target, rows) as stage:
-            merging = f"INSERT INTO {target} ({names}) SELECT {names} FROM {stage} {conflict} RETURNING 1"
+            merging = f"INSERT INTO {target} AS t ({names}) SELECT {names} FROM {stage} {conflict} RETURNING 1"
             (merged,) = self.execute(f"WITH merged AS ({merging}) SELECT count(*) FROM merged")[0]
+            if merged != rows.num_rows and (merge.keep or merge.order_by is not None):
+                (merged,) = self.execute(f"SELECT count(*) FROM {target} t JOIN {stage} s ON {_settled(merge)}")[0]
         _check_count(merged, rows.num_rows)
 
     @contextmanager
@@ -97,6 +108,17 @@ class PostgresStore(Session):
         self._load(_STAGE, [batch])
         yield _STAGE
         self.execute(f"DROP TABLE {_STAGE}")
+
+
+def _same(merge: Merge) -> str:
+    return " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in merge.key)
+
+
+def _settled(merge: Merge) -> str:
+    """Return the condition for a row t of the table to be there in spite of a row s, or because of it."""
+    if merge.order_by is None:
+        return _same(merge)
+    return f"{_same(merge)} AND t.{quote(merge.order_by)} >= s.{quote(merge.order_by)}"
 
 
 def _check_count(merged: int, rows: int) -> None:

@@ -39,7 +39,7 @@ from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database, create_file, empty
 from connectors.sql.sqlite.direct_writer import SqliteDirectWriter
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import Table, bind, find_table, key_problems, missing, unique_keys
+from connectors.sql.sqlite.target import Table, bind, find_table, merge_problems, missing, unique_keys
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translate_errors
@@ -139,7 +139,8 @@ class SqliteSink:
             return replace(fit, wrong=(*fit.wrong, *repeat_problems(unique_keys(connection, table, fit))))
         if self.upsert is None:
             return fit
-        return replace(fit, wrong=(*fit.wrong, *key_problems(connection, table, fit, self.upsert.key)))
+        merge = self.upsert.merge(fit.columns_of)
+        return replace(fit, wrong=(*fit.wrong, *merge_problems(connection, table, fit, merge)))
 
     def _ahead(self, schema: pa.Schema | None, connection: Connection) -> Iterator[Finding]:
         """What a run would make."""

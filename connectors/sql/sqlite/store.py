@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import DBAPIError
 
+from connectors.log.merge import Merge
 from connectors.sql.log.merging import on_conflict, split
 from connectors.sql.sqlite.database import COMMENT_OF, open_engine
 from connectors.sql.sqlite.errors import SqliteError
@@ -63,16 +64,13 @@ class SqliteStore:
             if batch.num_rows:
                 self._insert(table, batch)
 
-    def merge(self, table: str, key: Sequence[str], batches: Iterable[pa.RecordBatch]) -> None:
-        quote = self.ddl.identifier_preparer.quote_identifier
-        # As the index compares them; the column may have a collation of its own.
-        where = " AND ".join(f"{quote(name)} = ? COLLATE BINARY" for name in key)
+    def merge(self, table: str, merge: Merge, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            gone, kept = split(batch, key)
+            gone, kept = split(batch, merge)
             if gone.num_rows:
-                self._each(f"DELETE FROM {quote(table)} WHERE {where}", gone)
+                self._delete(table, merge, gone)
             if kept.num_rows:
-                self._insert(table, kept, on_conflict(quote, key, kept.schema.names))
+                self._put(table, merge, kept)
 
     def mark(self, name: str, member: int | None = None) -> None:
         """See Store. Nobody can end another process's transaction here."""
@@ -98,15 +96,47 @@ class SqliteStore:
         assert isinstance(driver, sqlite3.Connection)
         return driver.in_transaction
 
-    def _insert(self, table: str, batch: pa.RecordBatch, conflict: str = "") -> None:
-        quote = self.ddl.identifier_preparer.quote_identifier
-        names = ", ".join(quote(name) for name in batch.schema.names)
+    def _delete(self, table: str, merge: Merge, keys: pa.RecordBatch) -> None:
+        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+            self._put(table, merge, keys)
+        elif merge.deleted_at is None:
+            self._each(f"DELETE FROM {self._quote(table)} WHERE {self._same(merge)}", keys)
+        else:
+            change = f"UPDATE {self._quote(table)} SET {self._quote(merge.deleted_at)} = ? WHERE {self._same(merge)}"
+            self._each(change, keys.select([merge.deleted_at, *merge.key]))
+
+    def _put(self, table: str, merge: Merge, rows: pa.RecordBatch) -> None:
+        self._insert(table, rows, on_conflict(self._quote, merge, rows.schema.names), merge)
+
+    def _same(self, merge: Merge) -> str:
+        """Return a condition on the key, which compares as the index does: a column may have another collation."""
+        return " AND ".join(f"{self._quote(name)} = ? COLLATE BINARY" for name in merge.key)
+
+    def _quote(self, name: str) -> str:
+        return self.ddl.identifier_preparer.quote_identifier(name)
+
+    def _insert(self, table: str, batch: pa.RecordBatch, conflict: str = "", merge: Merge | None = None) -> None:
+        names = ", ".join(self._quote(name) for name in batch.schema.names)
         marks = ", ".join("?" * batch.num_columns)
         # OR ABORT overrides a conflict clause of the table's own, which could drop or replace rows in silence.
-        stored = self._each(f"INSERT OR ABORT INTO {quote(table)} ({names}) VALUES ({marks}) {conflict}", batch)
+        insert = f"INSERT OR ABORT INTO {self._quote(table)} AS t ({names}) VALUES ({marks}) {conflict}"
+        stored = self._each(insert, batch)
+        if stored != batch.num_rows and merge is not None and (merge.keep or merge.order_by is not None):
+            stored = self._settled(table, merge, batch)
         if stored != batch.num_rows:
             message = f"table {table} took {stored} of {batch.num_rows} rows"
             raise BadRowError(message, remedy="a trigger of the table leaves rows out: change it and start again")
+
+    def _settled(self, table: str, merge: Merge, batch: pa.RecordBatch) -> int:
+        """Return how many rows of the batch the table has, or has another row instead of."""
+        order = [] if merge.order_by is None else [merge.order_by]
+        where = " AND ".join([self._same(merge), *(f"{self._quote(name)} >= ?" for name in order)])
+        rows = zip(*(_values(batch.column(name)) for name in (*merge.key, *order)), strict=True)
+        look = f"SELECT count(*) FROM {self._quote(table)} WHERE {where}"
+        try:
+            return sum(self._connection.exec_driver_sql(look, row).scalar_one() for row in rows)
+        except DBAPIError as error:
+            raise SqliteError(self._path, error.orig) from error
 
     def _each(self, statement: str, batch: pa.RecordBatch) -> int:
         rows = list(zip(*(_values(column) for column in batch.columns), strict=True))

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+import pyarrow as pa
+from pyarrow import types
 from sqlalchemy import Connection, text
 
+from connectors.log.merge import Merge
 from connectors.spark_types import spark_type
-from connectors.sql.log.merging import check_key
+from connectors.sql.log.merging import check_key, tombstone_problems
 from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns
 from connectors.sql.sqlite.columns import Binding, Form, TargetColumn, form_of
 from connectors.sql.sqlite.types import TYPES, quote
@@ -58,8 +61,8 @@ def bind(table: Table, rows: tuple[RowColumn, ...]) -> SchemaMatch[Binding]:
     return match_columns(rows, table.columns, _binding)
 
 
-def key_problems(connection: Connection, table: Table, fit: SchemaMatch[Binding], key: Sequence[str]) -> list[str]:
-    """What keeps rows from being merged by this key, which is named as in the rows."""
+def merge_problems(connection: Connection, table: Table, fit: SchemaMatch[Binding], merge: Merge) -> list[str]:
+    """Return why rows cannot be merged into the table."""
     lists = text('SELECT name, partial, origin FROM pragma_index_list(:table) WHERE "unique"')
     indexes = connection.execute(lists, {"table": table.name}).all()
     compared = {name: _indexed(connection, name) for name, _, _ in indexes}
@@ -68,7 +71,17 @@ def key_problems(connection: Connection, table: Table, fit: SchemaMatch[Binding]
         unique["the primary key"] = row_id
     by_letters = {column for columns in compared.values() for column, collation in columns if collation != "BINARY"}
     exact = {each.column for each in fit.plans if each.form is not Form.REAL} - by_letters
-    return check_key(fit.columns_of(key), unique, exact, _EXACT_TYPES)
+    required = {each.name for each in table.columns if each.required}
+    problems = check_key(merge.key, unique, exact, _EXACT_TYPES) + tombstone_problems(merge, required)
+    order = [each for each in fit.plans if each.column == merge.order_by]
+    if any(each.form is Form.LEXICAL and not _is_time(each.type) for each in order):
+        problems.append(f"in column {merge.order_by} SQLite compares numbers as text: let it be INTEGER")
+    return problems
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    """Whether the text of such values has the order of the values."""
+    return bool(types.is_date(kind) or types.is_timestamp(kind))
 
 
 def unique_keys(connection: Connection, table: Table, fit: SchemaMatch[Binding]) -> list[str]:

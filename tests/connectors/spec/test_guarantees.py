@@ -91,6 +91,24 @@ def test_merging_says_which_row_wins(tmp_path: Path, sink: str, commit: str) -> 
 
 
 @pytest.mark.parametrize(
+    ("more", "promised", "needs_one_partition"),
+    [
+        ("order_by: _offset", "of each key the row with the greatest _offset", False),
+        ("order_by: _offset, deleted_at: _timestamp", "of each key the row with the greatest _offset", False),
+        ("deleted_at: _timestamp", "of each key the newest row of its partition", True),
+        ("on_existing: keep", "of each key the first row", True),
+    ],
+)
+@pytest.mark.parametrize("sink", [MYSQL, POSTGRES, SQLITE])
+def test_other_ways_to_merge_say_which_row_wins(
+    tmp_path: Path, sink: str, more: str, promised: str, needs_one_partition: bool
+) -> None:
+    (found,) = guarantees(load(tmp_path, sink=f"{sink}upsert, key: [value], {more}"))
+    assert promised in found.promise
+    assert any("lie in one partition of one topic" in limit for limit in found.limits) is needs_one_partition
+
+
+@pytest.mark.parametrize(
     ("written", "ms"),
     [
         ("2026-01-31T12:00:00.123Z", 1_769_860_800_123),

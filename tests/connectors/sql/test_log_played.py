@@ -16,6 +16,7 @@ import pytest
 
 from connectors.log.committer import LogCommitter
 from connectors.log.keyed import KeyedForm, Upsert, log_writer
+from connectors.log.merge import Merge
 from connectors.log.place import LogPlace
 from connectors.owner import Owner
 from connectors.sql.log import ledger
@@ -320,7 +321,7 @@ def test_a_connection_is_replaced_after_an_error_and_asked_after_a_pause(world: 
 
 
 @dataclass
-class Merge:
+class OpenMerge:
     """A connection with an open merge into the table."""
 
     store: Store
@@ -330,22 +331,22 @@ class Merge:
         columns = [[str(k) for k, _, _ in rows], [None if v is None else str(v) for _, v, _ in rows]]
         schema = pa.schema([*self.form.schema, pa.field("__gone", pa.bool_())])
         arrays = [*(pa.array(each, pa.string()) for each in columns), pa.array([gone for _, _, gone in rows])]
-        self.store.merge("t", ["k"], [pa.record_batch(arrays, schema=schema)])
+        self.store.merge("t", Merge(("k",)), [pa.record_batch(arrays, schema=schema)])
 
 
 @pytest.fixture
-def merge(world: World) -> Iterator[Merge]:
+def merge(world: World) -> Iterator[OpenMerge]:
     world.script.on("WITH merged AS", [(2,)])
     world.script.on("SELECT count.* JOIN pg_temp", [(0,)])
     world.script.on(LOADING, lambda statement: Changed(1 if "v" not in statement.partition("(")[2] else 2))
     with world.connect() as store:
-        yield Merge(store, world.form)
+        yield OpenMerge(store, world.form)
 
 
 ROWS: Final = ((1, 10, False), (2, 20, False))
 
 
-def test_rows_are_merged_and_keys_go(world: World, merge: Merge) -> None:
+def test_rows_are_merged_and_keys_go(world: World, merge: OpenMerge) -> None:
     merge.put((3, None, True), *ROWS)
     assert world.script.files == [b"3\n", b"1\t10\n2\t20\n"]
     put = "ON DUPLICATE KEY UPDATE|ON CONFLICT"
@@ -372,7 +373,7 @@ def test_an_index_that_is_new_stops_a_merge(tmp_path: Path) -> None:
     with _mysql(tmp_path) as world, world.connect() as store:
         world.script.on("FROM information_schema.STATISTICS", [("PRIMARY", "k", None), ("other", "v", None)])
         with pytest.raises(TargetError, match="unique index other is on other columns"):
-            Merge(store, world.form).put(*ROWS)
+            OpenMerge(store, world.form).put(*ROWS)
         held, looked = "SELECT NULL FROM `played`.`t` LIMIT 0", "information_schema.STATISTICS"
         assert world.script.order(held, looked) == [looked, held, looked], "no DDL may come after the look"
         assert world.script.files == []
@@ -399,7 +400,7 @@ def test_mysql_replaces_rows_only_where_nobody_could_tell(
         world.script.on("information_schema.TRIGGERS", triggers)
         world.script.on("information_schema.TABLE_CONSTRAINTS", foreign)
         world.script.on(LOADING, Changed(2))
-        Merge(store, world.form).put(*ROWS)
+        OpenMerge(store, world.form).put(*ROWS)
         (loading,) = world.script.statements(LOADING)
         assert loading.partition("'rows' ")[2].partition(" INTO")[0].strip() == verb
         checks = ["foreign_key_checks = 0", LOADING, "foreign_key_checks = 1"]

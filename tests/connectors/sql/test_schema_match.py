@@ -75,6 +75,11 @@ def test_metadata_and_the_mark_of_a_deletion_may_be_left_out_unless_they_are_nam
     assert [(row.name, row.column) for row in lacking.lacking] == [("gone", "removed"), ("_offset", "at")]
 
 
+def test_what_merged_rows_are_stored_with_may_not_be_left_out() -> None:
+    upsert = Upsert(("id",), deleted_at="gone", order_by="_offset")
+    assert [row.name for row in fitted(["id", "amount"], None, upsert).lacking] == ["gone", "_offset"]
+
+
 def test_what_is_missing_is_said_with_both_names_and_the_nearest() -> None:
     complaints = fitted(["ident", "Amounts", "gone"], {"amuont": "amount", "ident": "id"}).problems
     assert complaints[-1] == (
