@@ -27,9 +27,9 @@ MUTANTS: Final = (
     Mutant(
         name="a task takes another schema than the one of head",
         rule="H35",
-        path="connectors/formats/avro/writers.py",
-        before="            if writer.fingerprint != before:\n",
-        after="            if writer.fingerprint != before and before == UNKNOWN:\n",
+        path="connectors/formats/registered.py",
+        before="        if now != before:\n",
+        after="        if now != before and before == UNKNOWN:\n",
         caught_by=(
             "tests/connectors/formats/avro/test_avro_registered.py::test_h35_a_pinned_name_has_its_schema_or_the_task_fails",
         ),
