@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -13,6 +14,8 @@ from eos.errors import SourceError, SpecError
 
 _LONGEST_S: Final = 60.0
 _LONGEST_REASON: Final = 500
+_NOISE: Final = re.compile(r"WARNING: All log|[IW]\d{4} |.*: warning: ")
+"""Lines of protoc's log that are not errors. They have times, and a reason is the same in each process."""
 
 
 def compile_text(text: str, imports: Mapping[str, str]) -> bytes:
@@ -34,7 +37,7 @@ def compile_text(text: str, imports: Mapping[str, str]) -> bytes:
 
 
 def compile_file(path: Path) -> bytes:
-    """Return the descriptors of a .proto file and of its imports, which are relative to its folder. See compile_text."""
+    """Return the descriptors of a .proto file and of its imports, which are relative to its folder."""
     with TemporaryDirectory(prefix="eos-proto-") as folder:
         return _run(str(path.parent.absolute()), path.name, Path(folder))
 
@@ -52,7 +55,7 @@ def _run(imports_in: str, name: str, folder: Path) -> bytes:
     if done.returncode < 0:
         raise SourceError(f"the compiler of Protobuf was killed by signal {-done.returncode}")
     if done.returncode != 0:
-        lines = [each for each in done.stderr.decode(errors="replace").splitlines() if "warning" not in each]
+        lines = [each for each in done.stderr.decode(errors="replace").splitlines() if not _NOISE.match(each)]
         reason = "; ".join(lines)[:_LONGEST_REASON] or f"protoc ends with {done.returncode}"
         raise SpecError(f"not a .proto file: {reason}", remedy="check it with protoc")
     return output.read_bytes()

@@ -48,7 +48,7 @@ def name_at(descriptors: bytes, path: Sequence[int]) -> str | None:
 
 
 def needed(descriptors: bytes, name: str) -> bytes:
-    """Return the files that define a message and all that it refers to; the message's file is the last. Raises SpecError."""
+    """Return the files that define a message and all that it refers to; its own is the last. Raises SpecError."""
     file = message_named(descriptors, name).file.name
     files = {each.name: each for each in _parsed(descriptors).file}
     return FileDescriptorSet(file=_ordered(files, [file])).SerializeToString(deterministic=True)

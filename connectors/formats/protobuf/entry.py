@@ -77,7 +77,8 @@ class ProtobufEntry(FormatEntry):
         """The text of the .proto file, or the descriptors in base64; in front of both, the name of the message."""
         if self.descriptor_file is not None:
             return f"// {self.message}\n{b64encode(self._descriptors()).decode()}"
-        return f"// {self.message}\n{self.text if self.schema_file is None else _content(self.schema_file).decode(errors='replace')}"
+        text = self.text if self.text is not None else _content(self.schema_file).decode(errors="replace")
+        return f"// {self.message}\n{text}"
 
     @classmethod
     def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:

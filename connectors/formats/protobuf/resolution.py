@@ -6,7 +6,7 @@ Source: Protocol Buffers Documentation, "Updating A Message Type". Types match w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
@@ -64,6 +64,10 @@ _ALIKE: Final = (
 """Types that the wire format writes alike."""
 
 
+_Inside: TypeAlias = tuple[str, ...]
+"""Names of the messages around a field."""
+
+
 class IncompatibleError(Exception):
     """The writer's message cannot be read as the reader's. Its text names the field."""
 
@@ -76,7 +80,7 @@ class Resolution:
         self._truncate = truncate
         self._fields = 0
 
-    def message(self, writer: Descriptor, reader: Descriptor, what: str = "", inside: tuple[str, ...] = ()) -> MessageStep:
+    def message(self, writer: Descriptor, reader: Descriptor, what: str = "", inside: _Inside = ()) -> MessageStep:
         """Return the plan of a message. `inside`: the messages around it."""
         if reader.full_name in inside:
             message = f"{what}: the Protobuf message {reader.full_name} contains itself, and a column cannot"
@@ -96,7 +100,7 @@ class Resolution:
         oneofs = [tuple(places[each.number] for each in oneof.fields) for oneof in reader.oneofs]
         return MessageStep(tuple(fields), tuple(each for each in oneofs if len(each) > 1), what)
 
-    def _field(self, writer: FieldDescriptor, reader: FieldDescriptor, around: str, inside: tuple[str, ...]) -> FieldStep:
+    def _field(self, writer: FieldDescriptor, reader: FieldDescriptor, around: str, inside: _Inside) -> FieldStep:
         self._fields += 1
         if self._fields > _MOST_FIELDS:
             raise SpecError(f"the Protobuf message has more than {_MOST_FIELDS:,} fields with all its parts")
@@ -121,7 +125,7 @@ class Resolution:
             required=reader.is_required,
         )
 
-    def _map(self, writer: FieldDescriptor, reader: FieldDescriptor, what: str, inside: tuple[str, ...]) -> MapField:
+    def _map(self, writer: FieldDescriptor, reader: FieldDescriptor, what: str, inside: _Inside) -> MapField:
         """Return the plan of a map. In an entry, an absent key or value has its type's default."""
         steps = []
         for written, read in zip(_entry(writer), _entry(reader), strict=True):
@@ -145,7 +149,7 @@ class Resolution:
         entry = MessageStep((key, item), what=f"{what}[]", is_entry=True)
         return MapField(reader.number, pa.field(reader.name, kind, nullable=False), entry, what)
 
-    def _value(self, writer: FieldDescriptor, reader: FieldDescriptor, what: str, inside: tuple[str, ...]) -> Value:
+    def _value(self, writer: FieldDescriptor, reader: FieldDescriptor, what: str, inside: _Inside) -> Value:
         written, read = _NAMES[writer.type], _NAMES[reader.type]
         if read == "group":
             message = f"{what}: a group, or a message with the encoding of a group, which is not supported"
@@ -163,7 +167,7 @@ class Resolution:
         low, high = max(coding.low, _CODINGS[read].low), min(coding.high, _CODINGS[read].high)
         return NumberValue(what, coding, low, high, _COLUMNS[read], read)
 
-    def _message(self, writer: Descriptor, reader: Descriptor, what: str, inside: tuple[str, ...]) -> Value:
+    def _message(self, writer: Descriptor, reader: Descriptor, what: str, inside: _Inside) -> Value:
         if reader.full_name in self._as_bytes:
             return BytesValue(what)
         step = self.message(writer, reader, what, inside)

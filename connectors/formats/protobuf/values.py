@@ -160,5 +160,3 @@ def within(values: NDArray[Any], low: int, high: int, reason: str, tokens: Token
     faults.check(tokens.row, wrong, reason)
     kept: NDArray[Any] = np.where(wrong, values.dtype.type(0), values)
     return kept
-
-

@@ -9,6 +9,8 @@ from array import array
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from connectors.formats.varints import LONGEST
+
 VARINT: Final = 0
 FIXED64: Final = 1
 LENGTH: Final = 2
@@ -36,6 +38,7 @@ DEEP: Final = f"groups nested deeper than {DEEPEST} levels"
 MANY: Final = f"more than {MOST_FIELDS:,} fields"
 """Reasons why a message is bad."""
 
+
 class Walked(NamedTuple):
     """The fields of a message."""
 
@@ -46,46 +49,60 @@ class Walked(NamedTuple):
     reason: str  # why the message is bad, or empty
 
 
-def walk(data: bytes, opened: Sequence[int] = ()) -> Walked:
-    """Return the fields of a message. `opened`: numbers of the groups around its first byte, the outer ones first."""
-    numbers, types, values, places = array("q"), array("B"), array("Q"), array("q")
-    groups, at, reason = list(opened), 0, ""
+def walk(data: bytes, around: Sequence[int] = (), done: int = 0) -> Walked:
+    """Return the fields of a message from a place on.
+
+    Args:
+        data: the rest of the message.
+        around: numbers of the groups around it, the outer ones first.
+        done: fields in front of it.
+    """
+    found = Walked(array("q"), array("B"), array("Q"), array("q"), "")
     try:
-        while at < len(data):
-            key, begin = _number(data, at)
-            number, kind = key >> 3, key & 7
-            if begin - at > MOST_KEY_SIZE or key > MOST_KEY or not number or kind > FIXED32:
-                raise _BadError(NO_FIELD)
-            value, at, is_inside = 0, begin, bool(groups) or kind == GROUP_END
-            if kind == VARINT:
-                value, at = _number(data, begin)
-            elif kind == LENGTH:
-                value, begin = _number(data, begin, MOST_KEY_SIZE)
-                at = begin + value
-            elif kind == GROUP:
-                if len(groups) >= DEEPEST:
-                    raise _BadError(DEEP)
-                groups.append(number)
-            elif kind == GROUP_END:
-                if not groups or groups.pop() != number:
-                    raise _BadError(UNOPENED)
-            else:
-                at += 8 if kind == FIXED64 else 4
-            if at > len(data):
-                raise _BadError(ENDS)
-            if is_inside:
-                continue
-            if len(numbers) == MOST_FIELDS:
-                raise _BadError(MANY)
-            numbers.append(number)
-            types.append(kind)
-            values.append(value)
-            places.append(begin)
-        if groups:
-            raise _BadError(UNCLOSED)
+        _walk(data, list(around), done, found)
     except _BadError as error:
-        reason = error.reason
-    return Walked(numbers, types, values, places, reason)
+        return found._replace(reason=error.reason)
+    return found
+
+
+def _walk(data: bytes, groups: list[int], done: int, found: Walked) -> None:
+    at = 0
+    while at < len(data):
+        if done == MOST_FIELDS:
+            raise _BadError(MANY)
+        done += 1
+        key, begin = _number(data, at)
+        number, kind = key >> 3, key & 7
+        if begin - at > MOST_KEY_SIZE or key > MOST_KEY or not number or kind > FIXED32:
+            raise _BadError(NO_FIELD)
+        is_inside = bool(groups) or kind == GROUP_END
+        value, at = 0, begin
+        if kind in (VARINT, LENGTH):
+            value, at = _number(data, begin)
+            if value >> 64:
+                raise _BadError(OVERLONG)
+        if kind == LENGTH:
+            if at - begin > MOST_KEY_SIZE:
+                raise _BadError(ENDS)
+            begin, at = at, at + value
+        elif kind == GROUP:
+            if len(groups) >= DEEPEST:
+                raise _BadError(DEEP)
+            groups.append(number)
+        elif kind == GROUP_END:
+            if not groups or groups.pop() != number:
+                raise _BadError(UNOPENED)
+        elif kind != VARINT:
+            at += 8 if kind == FIXED64 else 4
+        if at > len(data):
+            raise _BadError(ENDS)
+        if not is_inside:
+            found.numbers.append(number)
+            found.types.append(kind)
+            found.values.append(value)
+            found.places.append(begin)
+    if groups:
+        raise _BadError(UNCLOSED)
 
 
 class _BadError(Exception):
@@ -93,15 +110,15 @@ class _BadError(Exception):
         self.reason = reason
 
 
-def _number(data: bytes, at: int, most: int = 10) -> tuple[int, int]:
-    """Return the number at a place, and the place behind it."""
+def _number(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number at a place, which may have too many bits, and the place behind it."""
     value = shift = 0
-    for byte in data[at : at + most]:
+    for byte in data[at : at + LONGEST]:
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value >> 64:
-                raise _BadError(OVERLONG)
-            return value, at
         shift += 7
-    raise _BadError(ENDS if shift < 7 * most or most < 10 else OVERLONG)
+        if byte < 0x80:
+            return value, at
+    if shift < 7 * LONGEST:
+        raise _BadError(ENDS)
+    return value | 1 << 64, at

@@ -10,26 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from connectors.formats.protobuf import walk
 from connectors.formats.protobuf.faults import Faults, nothing
-from connectors.formats.protobuf.walk import (
-    DEEP,
-    DEEPEST,
-    ENDS,
-    FIXED32,
-    FIXED64,
-    GROUP,
-    GROUP_END,
-    LENGTH,
-    MOST_BYTES,
-    MOST_KEY,
-    MOST_KEY_SIZE,
-    NO_FIELD,
-    OVERLONG,
-    UNCLOSED,
-    UNOPENED,
-    VARINT,
-    walk,
-)
 from connectors.formats.spans import Bytes, Flags, Ints, content_of
 from connectors.formats.varints import varints
 
@@ -38,7 +20,7 @@ FEW: Final = 64
 
 _FIXED: Final = np.array([0, 8, 0, 0, 0, 4, 0, 0], np.int64)
 """Bytes of a field, by its type."""
-_HAS_NUMBER: Final = np.array([kind in (VARINT, LENGTH) for kind in range(8)])
+_HAS_NUMBER: Final = np.array([kind in (walk.VARINT, walk.LENGTH) for kind in range(8)])
 
 _Found: TypeAlias = Sequence[tuple[str, Flags]]
 
@@ -103,7 +85,12 @@ def tokens_of(messages: Messages, faults: Faults, inside: str = "") -> Tokens:
     at, end = messages.start[row], messages.end[row]
     parts: list[Tokens] = []
     groups = _Groups(len(messages))
+    steps = 0
     while len(row) > FEW:
+        if steps == walk.MOST_FIELDS:
+            faults.add(row, inside + walk.MANY)
+            return joined(parts)
+        steps += 1
         tokens, following, wrong = _next(messages.data, row, at, end)
         is_inside, wrong_groups = groups.step(tokens)
         good = np.ones(len(row), np.bool_)
@@ -114,10 +101,10 @@ def tokens_of(messages: Messages, faults: Faults, inside: str = "") -> Tokens:
         is_token = good & ~is_inside
         parts.append(tokens if is_token.all() else tokens.take(is_token))
         going = good & (following < end)
-        faults.check(row, good & ~going & groups.are_open(row), inside + UNCLOSED)
+        faults.check(row, good & ~going & groups.are_open(row), inside + walk.UNCLOSED)
         row, at, end = row[going], following[going], end[going]
     for each, start in zip(row.tolist(), at.tolist(), strict=True):
-        parts.append(_walked(messages, each, start, groups.around(each), faults, inside))
+        parts.append(_walked(messages, each, start, groups.around(each), steps, faults, inside))
     return joined(parts)
 
 
@@ -128,24 +115,31 @@ def _next(data: Bytes, row: Ints, at: Ints, end: Ints) -> tuple[Tokens, Ints, _F
     is_short = at + key_size > end
     begin = np.where(is_short, end, at + key_size)
     value, size, overlong = varints(data, begin)
-    has_number, is_bytes = _HAS_NUMBER[wire], wire == LENGTH
+    has_number, is_bytes = _HAS_NUMBER[wire], wire == walk.LENGTH
     begin = begin + np.where(has_number, size, 0)
-    length = np.where(is_bytes, np.minimum(value, np.uint64(MOST_BYTES)).view(np.int64), _FIXED[wire])
+    length = np.where(is_bytes, np.minimum(value, np.uint64(walk.MOST_BYTES)).view(np.int64), _FIXED[wire])
     following = begin + length
-    wrong = (
-        (ENDS, is_short),
-        (NO_FIELD, overlong_key | (key_size > MOST_KEY_SIZE) | (key > np.uint64(MOST_KEY)) | (number == 0)),
-        (NO_FIELD, wire > FIXED32),
-        (OVERLONG, has_number & overlong),
-        (ENDS, (following > end) | (is_bytes & (size > MOST_KEY_SIZE))),
+    is_cut_off = has_number & (begin > end)
+    wrong = (  # in the order of `walk`: a reason does not depend on the records behind
+        (walk.ENDS, is_short),
+        (
+            walk.NO_FIELD,
+            overlong_key | (key_size > walk.MOST_KEY_SIZE) | (key > np.uint64(walk.MOST_KEY)) | (number == 0),
+        ),
+        (walk.NO_FIELD, wire > walk.FIXED32),
+        (walk.ENDS, is_cut_off),
+        (walk.OVERLONG, has_number & overlong),
+        (walk.ENDS, (following > end) | (is_bytes & (size > walk.MOST_KEY_SIZE))),
     )
     return Tokens(row, number, wire, value, begin), following, wrong
 
 
-def _walked(messages: Messages, row: int, start: int, around: Sequence[int], faults: Faults, inside: str) -> Tokens:
-    """Return the fields of one message from a place on."""
+def _walked(
+    messages: Messages, row: int, start: int, around: Sequence[int], done: int, faults: Faults, inside: str
+) -> Tokens:
+    """Return the fields of one message from a place on. See walk."""
     data = messages.data[start : messages.end[row]].tobytes()
-    numbers, types, values, places, reason = walk(data, around)
+    numbers, types, values, places, reason = walk.walk(data, around, done)
     if reason:
         faults.add(np.array([row]), inside + reason)
     at = np.frombuffer(places, np.int64) + start
@@ -164,13 +158,13 @@ class _Groups:
     def step(self, tokens: Tokens) -> tuple[Flags, _Found]:
         """Open and close groups. Return which tokens are inside of a group, and which are bad for which reason."""
         row, number = tokens.row, tokens.number
-        opens, closes = tokens.wire == GROUP, tokens.wire == GROUP_END
+        opens, closes = tokens.wire == walk.GROUP, tokens.wire == walk.GROUP_END
         if self._depth is None:
             if not (opens | closes).any():
                 return nothing(len(row)), ()
             self._depth = np.zeros(self._count, np.int64)
         depth = self._depth[row]
-        deep = opens & (depth >= DEEPEST)
+        deep = opens & (depth >= walk.DEEPEST)
         other = closes & (depth == 0)
         for level in np.unique(depth[opens & ~deep]).tolist():
             if level == len(self._opened):
@@ -180,7 +174,7 @@ class _Groups:
         for level in np.unique(depth[closes & ~other]).tolist():
             other |= closes & (depth == level) & (self._opened[level - 1][row] != number)
         self._depth[row] += (opens & ~deep).astype(np.int64) - (closes & (depth > 0))
-        return (depth > 0) | closes, ((DEEP, deep), (UNOPENED, other))
+        return (depth > 0) | closes, ((walk.DEEP, deep), (walk.UNOPENED, other))
 
     def are_open(self, row: Ints) -> Flags:
         """Return which messages are inside of a group."""

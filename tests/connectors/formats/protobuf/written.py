@@ -72,8 +72,10 @@ enum Degree { ZERO = 0; ONE = 1; }
 message Inner { required int32 n = 1; optional string s = 2 [default = "x"]; }
 message All {
   required int64 id = 1; optional int32 n = 2 [default = 5]; optional Mood mood = 3; repeated Mood moods = 4;
-  repeated int32 loose = 5; repeated int32 tight = 6 [packed = true]; optional Inner inner = 7; repeated Inner inners = 8;
-  map<string, Degree> degree_of = 9; map<string, Inner> inner_of = 10; optional bytes raw = 11; optional string text = 12;
+  repeated int32 loose = 5; repeated int32 tight = 6 [packed = true]; optional Inner inner = 7;
+  repeated Inner inners = 8;
+  map<string, Degree> degree_of = 9; map<string, Inner> inner_of = 10; optional bytes raw = 11;
+  optional string text = 12;
   oneof choice { string a = 13; Inner b = 14; } extensions 100 to 200;
 }
 """
