@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka.schema_registry.common.protobuf import _create_index_array
-from confluent_kafka.schema_registry.serde import SchemaId
+from confluent_kafka.schema_registry.common.serde import SchemaId
 
 from connectors.formats.protobuf.descriptors import message_named
 from connectors.formats.protobuf.protobuf_format import ProtobufFormat, Reader
@@ -116,7 +116,7 @@ def test_wrong_headers(registry: dict[int, RegisteredSchema], value: bytes, reas
     [
         (None, "written with schema 7: the schema registry does not have it"),
         (_JSON, "written with schema 7: it is of the kind JSON, not PROTOBUF"),
-        (_UNREADABLE, "written with schema 7: it cannot be read: not a .proto file: schema.proto:1:29:"),
+        (_UNREADABLE, "written with schema 7: it cannot be read: not a .proto file: schema.proto:1:28:"),
         (_ABSENT_IMPORT, "a.proto: File not found"),
         (_INCOMPATIBLE, "written with schema 7: n: written as float, and read as int64"),
         (_SCHEMA, "written with schema 7: the record is a t.First, not a t.All"),

@@ -1,4 +1,4 @@
-"""Writers' messages that differ from the reader's: fields match by their numbers, and by types that are written alike."""
+"""Writers' messages that differ from the reader's: fields match by numbers, and by types that are written alike."""
 
 from __future__ import annotations
 
@@ -86,8 +86,10 @@ def test_types_that_are_not_are_refused_with_the_place(read: Any, writer: str, r
 
 
 def test_fields_match_by_number(read: Any) -> None:
-    writer = "message Part { string name = 2; int32 gone = 1; } message All { Part part = 9; double gone = 8; int32 old = 7; }"
-    reader = "message Piece { string label = 2; } message All { optional int64 fresh = 7; Piece piece = 9; int32 later = 10; }"
+    writer = """message All { Part part = 9; double gone = 8; int32 old = 7; }
+    message Part { string name = 2; int32 gone = 1; }"""
+    reader = """message Piece { string label = 2; }
+    message All { optional int64 fresh = 7; Piece piece = 9; int32 later = 10; }"""
     decoded = read(writer, reader, {"part": {"name": "a", "gone": 5}, "gone": 0.5, "old": 3}, {})
     assert rows(decoded) == [
         {"fresh": 3, "piece": {"label": "a"}, "later": 0},
