@@ -151,7 +151,8 @@ class _Registry:
                 raise ValueError("an answer without a schema")
         imports = dict.fromkeys((name, texts[subject, version]) for name, subject, version in names)
         unique = tuple(dict.fromkeys(texts.values()))
-        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, unique, tuple(imports))
+        kind = found.schema_type or "AVRO"
+        return RegisteredSchema(kind, found.schema_str, unique, tuple(imports) if kind == "PROTOBUF" else ())
 
     def _collect(
         self, references: Any, texts: dict[tuple[str, int], str], names: dict[tuple[str, str, int], None]

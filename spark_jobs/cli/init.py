@@ -127,7 +127,7 @@ def init(
     files = {file: text(shown, name, form or "json", begin, end, from_topic, sampled)}
     if sampled is not None:
         files |= _beside(file, sampled.found.files)
-    _write(files)
+    _write(files, made_in=file.parent)
     variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
         facts = {"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables}
@@ -164,13 +164,14 @@ def _has(file: Path, content: str) -> bool:
         return False
 
 
-def _write(files: Mapping[Path, str]) -> None:
-    """Write all files, or none if one exists."""
+def _write(files: Mapping[Path, str], made_in: Path) -> None:
+    """Write all files, or none if one exists. Folders are created inside of `made_in`, if it exists."""
     if existing := next(filter(Path.exists, files), None):
         raise _exists(existing)
     for file, content in files.items():
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            if made_in.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("x", encoding="utf-8") as opened:
                 opened.write(content)
         except FileExistsError:

@@ -28,7 +28,6 @@ class ProtobufEntry(FormatEntry):
     api_version: ClassVar[int] = 1
     template: ClassVar[str] = (
         """{type: protobuf, message: Row, schema: 'syntax = "proto3"; message Row { string value = 1; }'}"""
-        """  # or schema_file: row.proto"""
     )
 
     type: Literal["protobuf"]
