@@ -63,7 +63,7 @@ def _is_utf8(value: bytes) -> bool:
 def by_row(places: Sequence[Ints], count: int) -> tuple[Ints | None, pa.Array]:
     """Return the order that groups items by their rows, and where each of `count` rows begins in it.
 
-    The order is None if the items have it already.
+    The order is None for items that have it already.
     """
     joined = np.concatenate([np.empty(0, np.int64), *places])
     offsets = np.zeros(count + 1, np.int32)

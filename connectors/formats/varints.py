@@ -37,6 +37,6 @@ def varints(data: Bytes, at: Ints) -> tuple[NDArray[np.uint64], Ints, Flags]:
 
 
 def zigzag(values: NDArray[np.uint64]) -> Ints:
-    """Return the numbers with signs that these zig-zag numbers stand for."""
+    """Decode zig-zag numbers: return numbers with signs."""
     signed: Ints = (values >> np.uint64(1)).view(np.int64) ^ -(values & np.uint64(1)).view(np.int64)
     return signed

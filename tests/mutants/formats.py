@@ -433,8 +433,18 @@ MUTANTS: Final = (
         name="an import of a registry's schema is written anywhere",
         rule="docs/reference/formats.md, Protobuf in a schema registry",
         path="connectors/formats/protobuf/compiler.py",
-        before='    if not parts or name.startswith("/") or ".." in parts or "\\0" in name:',
+        before="    if not is_inside or len(name.encode()) > _LONGEST_NAME:",
         after="    if not parts:",
         caught_by=("tests/connectors/formats/protobuf/test_protobuf_registered.py::test_imports_over_several_levels",),
+    ),
+    Mutant(
+        name="records are bad where the compiler of Protobuf does not run",
+        rule="docs/reference/formats.md, Protobuf in a schema registry",
+        path="connectors/formats/protobuf/compiler.py",
+        before='    if not any(f"{name}:" in each for each in lines):',
+        after="    if False:",
+        caught_by=(
+            "tests/connectors/formats/protobuf/test_protobuf_registered.py::test_no_record_is_bad_because_the_compiler_does_not_run",
+        ),
     ),
 )

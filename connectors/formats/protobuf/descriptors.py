@@ -35,7 +35,7 @@ def message_names(descriptors: bytes) -> list[str]:
 
 
 def name_at(descriptors: bytes, path: Sequence[int]) -> str | None:
-    """Return the name of the message at a path of indexes in the last file; None if there is none. Raises SpecError."""
+    """Return the name of the message at a path of indexes in the last file; None without one. Raises SpecError."""
     _, last = _loaded(descriptors)
     names, messages = [last.package] if last.package else [], last.message_type
     for index in path:

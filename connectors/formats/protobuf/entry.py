@@ -44,7 +44,7 @@ class ProtobufEntry(FormatEntry):
     registry: RegistryEntry | None = None
     """The schema registry of `encoding: confluent`."""
     as_bytes: list[NonEmpty] = Field(default_factory=list)
-    """Messages that stay as they are, in a column BINARY, such as those that contain themselves."""
+    """Messages that stay as they are, in a column BINARY, such as a message that contains itself."""
     truncate_nanoseconds: bool = False
     """`true`: cut them off, since a TIMESTAMP has microseconds. Otherwise such a record is bad."""
 

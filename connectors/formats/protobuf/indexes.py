@@ -1,7 +1,7 @@
 """Confluent's header of a Protobuf record: the id of a schema, and the place of the message in it.
 
 Source: Confluent Schema Registry, "Wire format": behind the id are the number of indexes and the indexes, as zig-zag
-numbers of variable length. A number of 0 stands for the first message.
+numbers of variable length. A number of 0 means the first message.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class Singular:
 
 
 def _for_all(tokens: Tokens, count: int) -> Tokens:
-    """Return a token for each message: empty where there was none."""
+    """Return a token for each message: empty for a message without one."""
     value, at = np.zeros(count, np.uint64), np.zeros(count, np.int64)
     value[tokens.row], at[tokens.row] = tokens.value, tokens.at
     row = np.arange(count)
@@ -79,7 +79,7 @@ def _for_all(tokens: Tokens, count: int) -> Tokens:
 
 
 def _merged(data: Bytes, tokens: Tokens, count: int) -> tuple[Bytes, Tokens]:
-    """Return one token for each message, whose bytes are those of all its tokens: parsing these merges them."""
+    """Return one token for each message, with the bytes of all its tokens: parsing these bytes merges the messages."""
     order, offsets = by_row([tokens.row], count)
     tokens = tokens if order is None else tokens.take(order)
     pieces = pa.ListArray.from_arrays(offsets, binary_of(data, tokens.spans))
@@ -109,7 +109,7 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class MapField:
-    """A field with entries of a key and a value. Of two equal keys the later one counts."""
+    """A field with entries of a key and a value. The later of two equal keys counts."""
 
     number: int
     field: pa.Field
@@ -138,7 +138,7 @@ class MessageStep:
     oneofs: Sequence[Sequence[int]] = ()  # places in `fields`: of these a message has one
     what: str = ""
     is_entry: bool = False
-    """Of a map. An entry with another field is bad: Google's parsers differ in what they do with it."""
+    """Whether it is an entry of a map. Another field in it is bad: Google's parsers differ in its effect."""
 
     def columns(self, messages: Messages, faults: Faults) -> list[pa.Array]:
         """Return the columns of the fields. Adds bad messages to `faults`."""
@@ -154,7 +154,7 @@ class MessageStep:
         ]
 
     def _by_field(self, tokens: Tokens) -> list[Ints]:
-        """Return the tokens of each field, and those of fields that the reader's message does not have."""
+        """Return the tokens of each field, and the tokens that belong to no field of the reader's message."""
         numbers = np.array([field.number for field in self.fields], np.int64)
         ascending = np.argsort(numbers)
         known = numbers[ascending]

@@ -20,14 +20,14 @@ FIXED32: Final = 5
 """Types of the wire format."""
 
 MOST_BYTES: Final = 2**31 - 1
-"""Of a part of a message."""
+"""Bytes of the longest part of a message."""
 MOST_KEY: Final = 2**32 - 1
 MOST_KEY_SIZE: Final = 5
 """Bytes of a key, or of a length."""
 DEEPEST: Final = 64
 """Levels of groups. Google's parsers take 100."""
 MOST_FIELDS: Final = 1_000_000
-"""Of one message, which bounds the memory that it takes. Numbers of a packed field are one field."""
+"""Fields of one message: this bounds its memory. The numbers of a packed field are one field."""
 
 ENDS: Final = "the message ends too early"
 NO_FIELD: Final = "a key that is not of a field"

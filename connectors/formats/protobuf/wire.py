@@ -27,7 +27,7 @@ _Found: TypeAlias = Sequence[tuple[str, Flags]]
 
 @dataclass(frozen=True, slots=True)
 class Messages:
-    """Messages of one type: where each starts and ends. Those that are not empty are in ascending order."""
+    """Messages of one type: where each starts and ends. Messages with bytes are in ascending order."""
 
     data: Bytes
     start: Ints
@@ -148,7 +148,7 @@ def _walked(
 
 
 class _Groups:
-    """The groups around the next field of each message. Nothing is allocated while there are none."""
+    """The groups around the next field of each message. Nothing is allocated before the first group."""
 
     def __init__(self, count: int) -> None:
         self._count = count

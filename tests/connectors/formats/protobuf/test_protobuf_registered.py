@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 from confluent_kafka.schema_registry.common.protobuf import _create_index_array
 from confluent_kafka.schema_registry.common.serde import SchemaId
 
+from connectors.formats.protobuf import compiler
 from connectors.formats.protobuf.descriptors import message_named
 from connectors.formats.protobuf.protobuf_format import ProtobufFormat, Reader
 from connectors.formats.protobuf.writers import RegisteredWriters, newest_of
 from connectors.schema_registry.client import Connection, RegisteredSchema
-from eos.errors import IdentityError
+from eos.errors import IdentityError, SourceError
 from tests.connectors.formats.protobuf.written import compiled, decode, rows
 from twophase.schemas import UNKNOWN
 
@@ -156,9 +158,11 @@ def test_imports_over_several_levels(registry: dict[int, RegisteredSchema]) -> N
     imports = (("items.proto", middle), ("inner/money.proto", inner))
     registry[7] = RegisteredSchema("PROTOBUF", text, (inner, middle), imports)
     assert rows(decode(_FORMAT, _HEAD + b"\0" + _BODY)) == [{"n": 5, "s": "x"}]
-    for wrong in ("../up.proto", "/tmp/up.proto", "a/../../up.proto"):
+    for wrong in ("../up.proto", "/tmp/up.proto", "a/../../up.proto", "a\0b", "x" * 201, ""):
         registry[7] = RegisteredSchema("PROTOBUF", text, (inner, middle), (*imports, (wrong, inner)))
         assert "is outside of its folder" in decode(_FORMAT, _HEAD + b"\0" + _BODY).bad[0].reason
+    registry[7] = RegisteredSchema("PROTOBUF", text, (inner, middle), (*imports, ("inner", inner)))
+    assert "is a file and a folder" in decode(_FORMAT, _HEAD + b"\0" + _BODY).bad[0].reason
     registry[7] = RegisteredSchema("PROTOBUF", text, (inner, middle), (*imports, ("items.proto", inner)))
     assert "imports two files of one name" in decode(_FORMAT, _HEAD + b"\0" + _BODY).bad[0].reason
 
@@ -176,3 +180,38 @@ def test_the_newest_schema_of_a_sample(registry: dict[int, RegisteredSchema]) ->
         [Written(8, (0,)), Written(10, (0,))],
     ]
     assert [newest_of(connection, each) for each in several] == [None] * 3
+
+
+@pytest.mark.parametrize("way", ["no compiler", "no room", "killed", "too slow"])
+def test_no_record_is_bad_because_the_compiler_does_not_run(
+    registry: dict[int, RegisteredSchema], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    registry[7] = RegisteredSchema("PROTOBUF", f"{_READER}// {way}")
+    program = tmp_path / "python"
+    match way:
+        case "no compiler":
+            monkeypatch.setattr(compiler, "find_spec", lambda _name: None)
+        case "no room":
+            monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "absent"))
+        case "killed":
+            program.write_text("#!/bin/sh\nkill -KILL $$\n")
+        case "too slow":
+            program.write_text("#!/bin/sh\nexec sleep 60\n")
+            monkeypatch.setattr(compiler, "_LONGEST_S", 0.2)
+    if program.exists():
+        program.chmod(0o755)
+        monkeypatch.setattr(compiler.sys, "executable", str(program))
+    with pytest.raises(SourceError, match="the compiler of Protobuf does not run"):
+        decode(_FORMAT, _HEAD + b"\2\2" + _BODY)
+
+
+def test_a_text_that_ends_the_compiler_is_bad(
+    registry: dict[int, RegisteredSchema], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    registry[7] = RegisteredSchema("PROTOBUF", f"{_READER}// a crash")
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\nkill -SEGV $$\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(compiler.sys, "executable", str(program))
+    (bad,) = decode(_FORMAT, _HEAD + b"\2\2" + _BODY).bad
+    assert "protoc ends by signal 11" in bad.reason
