@@ -390,7 +390,7 @@ MUTANTS: Final = (
         before="    if not (found > 1).any():",
         after="    if True:",
         caught_by=(
-            "tests/connectors/formats/protobuf/test_protobuf_values.py::test_messages_behind_each_other_are_merged",
+            "tests/connectors/formats/protobuf/test_protobuf_values.py::test_the_last_member_of_a_oneof_counts_and_messages_are_merged",
         ),
     ),
     Mutant(
@@ -400,7 +400,7 @@ MUTANTS: Final = (
         before="        if self.merges and len(present) < len(tokens):",
         after="        if False:",
         caught_by=(
-            "tests/connectors/formats/protobuf/test_protobuf_values.py::test_messages_behind_each_other_are_merged",
+            "tests/connectors/formats/protobuf/test_protobuf_values.py::test_the_last_member_of_a_oneof_counts_and_messages_are_merged",
         ),
     ),
     Mutant(

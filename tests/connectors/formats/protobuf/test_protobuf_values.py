@@ -236,3 +236,27 @@ def test_editions() -> None:
 def test_a_name_of_an_enum_with_two_names_is_the_first() -> None:
     (row,) = rows(decode(reader_of(EVERYTHING), class_of(EVERYTHING)(color=1).SerializeToString()))
     assert row["color"] == "RED"
+
+
+_CHOICE = """
+syntax = "proto3"; package t; message Part { int32 n = 1; repeated int32 m = 2; }
+message All { oneof o { int32 a = 1; Part b = 2; Part c = 3; } Part d = 4; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"\x08\x05\x12\x02\x08\x07", {"b": {"n": 7, "m": []}}),
+        (b"\x12\x02\x08\x07\x08\x05", {"a": 5}),
+        (b"\x12\x02\x08\x07\x08\x05\x12\x02\x10\x01", {"b": {"n": 0, "m": [1]}}),
+        (b"\x12\x02\x08\x07\x12\x02\x10\x01", {"b": {"n": 7, "m": [1]}}),
+        (b"\x12\x02\x10\x07\x1a\x00\x12\x02\x10\x01\x12\x02\x10\x02", {"b": {"n": 0, "m": [1, 2]}}),
+        (b"\x22\x04\x08\x07\x10\x01\x22\x04\x10\x02\x08\x08", {"d": {"n": 8, "m": [1, 2]}}),
+    ],
+)
+def test_the_last_member_of_a_oneof_counts_and_messages_are_merged(value: bytes, expected: dict[str, Any]) -> None:
+    row = {**dict.fromkeys("abcd"), **expected}
+    assert row_of(class_of(_CHOICE).FromString(value)) == row
+    decoded = decode(reader_of(_CHOICE), value, b"", b"\x08\x01", value)
+    assert rows(decoded) == [row, dict.fromkeys("abcd"), {**dict.fromkeys("abcd"), "a": 1}, row]
