@@ -50,7 +50,7 @@ message Row { int64 id = 1; optional string word = 2; string payload = 3; }
 def _class_of(text: str, name: str) -> type[Message]:
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(compile_text(text, {"shop/part.proto": _PART})).file:
-        pool.Add(file)  # type: ignore[no-untyped-call]
+        pool.Add(file)
     return GetMessageClass(pool.FindMessageTypeByName(name))
 
 
@@ -65,7 +65,7 @@ def _encoder(registry: SchemaRegistry, topic: str, text: str, name: str = "shop.
 
     def encode(**fields: Any) -> bytes:
         encoded = serializer(kind(**fields), SerializationContext(topic, MessageField.VALUE))
-        assert encoded is not None
+        assert isinstance(encoded, bytes)
         return encoded
 
     return encode

@@ -447,4 +447,14 @@ MUTANTS: Final = (
             "tests/connectors/formats/protobuf/test_protobuf_registered.py::test_no_record_is_bad_because_the_compiler_does_not_run",
         ),
     ),
+    Mutant(
+        name="a 0 that a Protobuf writer leaves out is NULL",
+        rule="docs/reference/formats.md, Protobuf in a schema registry",
+        path="connectors/formats/protobuf/resolution.py",
+        before="not reader.has_presence or (not writer.has_presence and not _excludes_others(reader))",
+        after="not reader.has_presence",
+        caught_by=(
+            "tests/connectors/formats/protobuf/test_protobuf_resolution.py::test_a_default_that_the_writer_does_not_write_is_not_null",
+        ),
+    ),
 )

@@ -63,7 +63,7 @@ def _loaded(descriptors: bytes) -> tuple[DescriptorPool, FileDescriptorProto]:
     pool = DescriptorPool()
     try:
         for file in _ordered(files, list(files)):
-            pool.Add(file)  # type: ignore[no-untyped-call]
+            pool.Add(file)
     except (TypeError, KeyError) as error:
         raise SpecError(f"the Protobuf schema is not valid: {error}") from None
     return pool, list(files.values())[-1]

@@ -60,7 +60,7 @@ class ProtobufEntry(FormatEntry):
         try:
             self.build()
         except ConnectorError as error:
-            raise mistaken(error, at=given[0]) from None
+            raise mistaken(SpecError(error.message, remedy=error.remedy), at=given[0]) from None
         return self
 
     @property

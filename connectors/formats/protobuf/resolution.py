@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final, TypeAlias
 
 import pyarrow as pa
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from connectors.formats.protobuf.message import FieldStep, MapField, MessageStep, MessageValue, Repeated, Singular
 from connectors.formats.protobuf.values import UINT64, BytesValue, Coding, EnumValue, NumberValue, TextValue, Value
@@ -115,14 +115,17 @@ class Resolution:
             return Repeated(reader.number, pa.field(reader.name, kind, nullable=False), value, what)
         value = self._value(writer, reader, what, inside)
         field = pa.field(reader.name, value.type, nullable=reader.has_presence and not reader.is_required)
+        has_default = not reader.has_presence or (not writer.has_presence and not _excludes_others(reader))
+        if has_default and value.default is None:
+            raise IncompatibleError(f"{what}: absent means 0 for the writer, and the reader's enum has no name for 0")
         return Singular(
             reader.number,
             field,
             value,
             what,
             merges=_is_message(reader),
-            has_default=not reader.has_presence,
-            required=reader.is_required,
+            has_default=has_default,
+            required=reader.is_required and not has_default,
         )
 
     def _map(self, writer: FieldDescriptor, reader: FieldDescriptor, what: str, inside: _Inside) -> MapField:
@@ -157,13 +160,13 @@ class Resolution:
         if written != read and not any({written, read} <= alike for alike in _ALIKE):
             raise IncompatibleError(f"{what}: written as {written}, and read as {read}")
         if read == "message":
-            return self._message(writer.message_type, reader.message_type, what, inside)
+            return self._message(_inner(writer), _inner(reader), what, inside)
         if read in ("string", "bytes"):
             return TextValue(what) if read == "string" else BytesValue(what)
         coding = _CODINGS[written]
         if read == "enum":
-            names = _names(reader.enum_type)
-            return EnumValue(what, coding, names, next(iter(names.values())))
+            names = _names(reader)
+            return EnumValue(what, coding, names, names.get(0))
         low, high = max(coding.low, _CODINGS[read].low), min(coding.high, _CODINGS[read].high)
         return NumberValue(what, coding, low, high, _COLUMNS[read], read)
 
@@ -180,12 +183,18 @@ def _remedy(reader: Descriptor) -> str:
     return f"leave the field out of the schema, or keep its bytes: as_bytes: [{reader.full_name}]"
 
 
-def _names(enum: EnumDescriptor) -> dict[int, str]:
-    """Return the name of each number: the first one, if a number has several."""
+def _names(field: FieldDescriptor) -> dict[int, str]:
+    """Return the name of each number of an enum: the first one, if a number has several."""
+    assert field.enum_type is not None
     names: dict[int, str] = {}
-    for each in enum.values:
+    for each in field.enum_type.values:
         names.setdefault(each.number, each.name)
     return names
+
+
+def _inner(field: FieldDescriptor) -> Descriptor:
+    assert field.message_type is not None
+    return field.message_type
 
 
 def _is_message(field: FieldDescriptor) -> bool:
@@ -193,13 +202,18 @@ def _is_message(field: FieldDescriptor) -> bool:
 
 
 def _is_map(field: FieldDescriptor) -> bool:
-    return _is_message(field) and bool(field.message_type.GetOptions().map_entry)
+    return _is_message(field) and bool(_inner(field).GetOptions().map_entry)
 
 
 def _entry(field: FieldDescriptor) -> tuple[FieldDescriptor, FieldDescriptor]:
     """Return the key and the value of a map."""
-    fields = field.message_type.fields_by_name
+    fields = _inner(field).fields_by_name
     return fields["key"], fields["value"]
+
+
+def _excludes_others(field: FieldDescriptor) -> bool:
+    """Whether it is a member of a oneof with several: of these, an absent one has no value."""
+    return field.containing_oneof is not None and len(field.containing_oneof.fields) > 1
 
 
 def _shape(field: FieldDescriptor) -> str:

@@ -86,7 +86,7 @@ class EnumValue:
     what: str
     coding: Coding
     names: Mapping[int, str]
-    default: str
+    default: str | None  # the name of 0
     type: pa.DataType = pa.string()  # noqa: RUF009 - immutable
 
     @property

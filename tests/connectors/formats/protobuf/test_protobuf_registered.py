@@ -200,7 +200,7 @@ def test_no_record_is_bad_because_the_compiler_does_not_run(
             monkeypatch.setattr(compiler, "_LONGEST_S", 0.2)
     if program.exists():
         program.chmod(0o755)
-        monkeypatch.setattr(compiler.sys, "executable", str(program))
+        monkeypatch.setattr("sys.executable", str(program))
     with pytest.raises(SourceError, match="the compiler of Protobuf does not run"):
         decode(_FORMAT, _HEAD + b"\2\2" + _BODY)
 
@@ -212,6 +212,6 @@ def test_a_text_that_ends_the_compiler_is_bad(
     program = tmp_path / "python"
     program.write_text("#!/bin/sh\nkill -SEGV $$\n")
     program.chmod(0o755)
-    monkeypatch.setattr(compiler.sys, "executable", str(program))
+    monkeypatch.setattr("sys.executable", str(program))
     (bad,) = decode(_FORMAT, _HEAD + b"\2\2" + _BODY).bad
     assert "protoc ends by signal 11" in bad.reason

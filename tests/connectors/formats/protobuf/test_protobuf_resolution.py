@@ -89,9 +89,36 @@ def test_fields_match_by_number(read: Any) -> None:
     writer = """message All { Part part = 9; double gone = 8; int32 old = 7; }
     message Part { string name = 2; int32 gone = 1; }"""
     reader = """message Piece { string label = 2; }
-    message All { optional int64 fresh = 7; Piece piece = 9; int32 later = 10; }"""
+    message All { optional int64 fresh = 7; Piece piece = 9; optional int32 later = 10; }"""
     decoded = read(writer, reader, {"part": {"name": "a", "gone": 5}, "gone": 0.5, "old": 3}, {})
     assert rows(decoded) == [
-        {"fresh": 3, "piece": {"label": "a"}, "later": 0},
-        {"fresh": None, "piece": None, "later": 0},
+        {"fresh": 3, "piece": {"label": "a"}, "later": None},
+        {"fresh": 0, "piece": None, "later": None},
     ]
+
+
+def test_a_default_that_the_writer_does_not_write_is_not_null(read: Any) -> None:
+    """A writer without presence leaves out 0. Google's library with the reader's message would show no value."""
+    more = "enum E { Z = 0; Y = 1; }"
+    kinds = {"a": "int32", "b": "string", "c": "E", "d": "bool", "e": "uint64"}
+    fields = [f"{kind} {name} = {number};" for number, (name, kind) in enumerate(kinds.items(), 1)]
+    writer = f"message All {{ {' '.join(fields)} int32 f = 6; int32 g = 7; }} {more}"
+    optional = " ".join(f"optional {each}" for each in fields)
+    reader = f"message All {{ {optional} oneof o {{ int32 f = 6; int32 g = 7; }} }} {more}"
+    decoded = read(writer, reader, {}, {"a": 5, "f": 1})
+    zero = {"a": 0, "b": "", "c": "Z", "d": False, "e": Decimal(0), "f": None, "g": None}
+    assert rows(decoded) == [zero, {**zero, "a": 5, "f": 1}]
+    assert rows(read(reader, reader, {})) == [dict.fromkeys("abcdefg")]
+    assert rows(read(reader, writer, {})) == [{**zero, "f": 0, "g": 0}]
+
+
+def test_a_default_without_a_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [
+        'syntax = "proto3"; package t; message All { int32 e = 1; }',
+        'syntax = "proto2"; package t; message All { optional E e = 1; } enum E { ONE = 1; }',
+    ]
+    schema = RegisteredSchema("PROTOBUF", texts[0])
+    monkeypatch.setattr("connectors.formats.registered.schemas_of", lambda _, ids: dict.fromkeys(ids, schema))
+    form = ProtobufFormat(Reader(compiled(texts[1]), "t.All"), RegisteredWriters(Connection("http://127.0.0.1:1")))
+    (bad,) = decode(form, _HEAD + b"\x08\x01").bad
+    assert "e: absent means 0 for the writer, and the reader's enum has no name for 0" in bad.reason

@@ -183,7 +183,7 @@ def test_messages_that_contain_themselves_may_stay_bytes() -> None:
     kind: Any = class_of(_TREE)
     message = kind(id=5, tree={"n": 1, "children": [{"n": 2}]}, more={"a": 1.5}, named={"x": {"n": 3}})
     part = {"tree": message.tree.SerializeToString(), "more": message.more.SerializeToString()}
-    bare = {"id": 0, "tree": None, "more": None, "named": {}}
+    bare: dict[str, Any] = {"id": 0, "tree": None, "more": None, "named": {}}
     decoded = decode(form, message.SerializeToString(), b"", b"\x12\x02\x08\x01\x12\x04\x12\x02\x08\x02")
     assert decoded.bad == ()
     assert rows(decoded) == [

@@ -92,7 +92,7 @@ def descriptor_of(text: str, name: str = "t.All") -> Descriptor:
     """Return a message of a .proto file, in a pool of Google's library."""
     pool = DescriptorPool()
     for file in FileDescriptorSet.FromString(compiled(text)).file:
-        pool.Add(file)  # type: ignore[no-untyped-call]
+        pool.Add(file)
     return pool.FindMessageTypeByName(name)
 
 
@@ -120,7 +120,7 @@ def row_of(message: Message) -> dict[str, Any]:
     return {field.name: _column(message, field) for field in message.DESCRIPTOR.fields}
 
 
-def _column(message: Message, field: FieldDescriptor) -> Any:
+def _column(message: Message, field: Any) -> Any:
     value = getattr(message, field.name)
     if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry:
         kinds = field.message_type.fields_by_name
@@ -133,7 +133,7 @@ def _column(message: Message, field: FieldDescriptor) -> Any:
     return _value(value, field) if not field.has_presence or message.HasField(field.name) else None
 
 
-def _value(value: Any, field: FieldDescriptor) -> Any:
+def _value(value: Any, field: Any) -> Any:
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         if field.message_type.full_name in WRAPPERS:
             return _value(value.value, field.message_type.fields_by_name["value"])
@@ -200,7 +200,7 @@ def messages(draw: st.DrawFn, descriptor: Descriptor, most: int = 6) -> Message:
     return message
 
 
-def _fill(draw: st.DrawFn, message: Message, field: FieldDescriptor) -> None:
+def _fill(draw: st.DrawFn, message: Message, field: Any) -> None:
     target = getattr(message, field.name)
     if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry:
         kinds = field.message_type.fields_by_name
@@ -231,7 +231,7 @@ def _inner(descriptor: Descriptor) -> st.SearchStrategy[Message]:
     return messages(descriptor, 3)
 
 
-def _scalars(field: FieldDescriptor) -> st.SearchStrategy[Any]:
+def _scalars(field: Any) -> st.SearchStrategy[Any]:
     if field.type == FieldDescriptor.TYPE_ENUM:
         return st.sampled_from([each.number for each in field.enum_type.values])
     return _BY_TYPE[_TYPE_NAMES[field.type]]
