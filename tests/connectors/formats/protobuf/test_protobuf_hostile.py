@@ -35,7 +35,7 @@ _SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max
 """A failure is not made smaller: these records are small, and that takes minutes."""
 
 _STRICTER: Final = (
-    r"outside of (int32|int64|uint32|bool)$",  # Google's library cuts bits off
+    r"outside of (int32|sint32|uint32|bool)$",  # Google's library cuts bits off
     r"a number without a name$",  # it has the number, or drops the field
     r"not written with the type that the schema gives$",  # it drops the field
     r"a field that is neither key nor value$",  # it drops the entry

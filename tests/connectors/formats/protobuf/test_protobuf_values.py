@@ -260,3 +260,24 @@ def test_the_last_member_of_a_oneof_counts_and_messages_are_merged(value: bytes,
     assert row_of(class_of(_CHOICE).FromString(value)) == row
     decoded = decode(reader_of(_CHOICE), value, b"", b"\x08\x01", value)
     assert rows(decoded) == [row, dict.fromkeys("abcd"), {**dict.fromkeys("abcd"), "a": 1}, row]
+
+
+def test_a_record_without_a_required_field_is_bad() -> None:
+    """Of each kind, also inside of messages. Google's library parses such a message."""
+    text = """
+    syntax = "proto2"; package t;
+    import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
+    message Leaf { optional int32 k = 1; } message Part { required int32 n = 1; required Leaf leaf = 2; }
+    message All { required Part a = 1; required google.protobuf.Timestamp b = 2; required uint64 g = 7;
+      required google.protobuf.Int32Value c = 3; required bytes d = 4; optional Part e = 5; repeated Part f = 6; }"""
+    kind: Any = class_of(text)
+    good = kind(a={"n": 1, "leaf": {}}, b={}, c={}, d=b"x", g=1)
+    value = good.SerializeToString()
+    bare = [kind(**{name: getattr(good, name) for name in "abcdg" if name != left_out}) for left_out in "abcdg"]
+    values = [each.SerializePartialToString() for each in bare]
+    decoded = decode(reader_of(text), *values, value + b"\x2a\x00", value + b"\x32\x02\x08\x01", value)
+    decoded.rows.validate(full=True)
+    assert [each.reason for each in decoded.bad] == [
+        f"{name}: required, and absent" for name in ("a", "b", "c", "d", "g", "e.n", "f[].leaf")
+    ]
+    assert rows(decoded) == [row_of(good)]
