@@ -30,8 +30,11 @@ from tests.connectors.formats.protobuf.written import (
     rows,
     same,
 )
+from tests.searches import examples
 
-_SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=25, phases=[Phase.generate])
+_SETTINGS = settings(
+    deadline=None, suppress_health_check=list(HealthCheck), max_examples=examples(25), phases=[Phase.generate]
+)
 """A failure is not made smaller: these records are small, and that takes minutes."""
 
 _STRICTER: Final = (
@@ -87,12 +90,12 @@ def _changed(value: bytes, others: list[bytes], chance: random.Random) -> bytes:
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("text", [EVERYTHING, OLDER], ids=["proto3", "proto2"])
 def test_a_changed_record_decodes_as_by_google_or_is_refused(text: str) -> None:
-    accepted = stricter = refused = 0
+    accepted = refused = 0
 
     @_SETTINGS
     @given(st.lists(messages(descriptor_of(text), 12), min_size=1, max_size=3), st.integers())
     def check(written: list[Message], seed: int) -> None:
-        nonlocal accepted, stricter, refused
+        nonlocal accepted, refused
         chance, originals = random.Random(seed), [each.SerializeToString() for each in written]
         values = [_changed(value, originals, chance) for value in originals for _ in range(10)]
         decoded = decode(reader_of(text), *values)
@@ -103,8 +106,7 @@ def test_a_changed_record_decodes_as_by_google_or_is_refused(text: str) -> None:
             expected = _expected(text, value)
             if at in bad:
                 assert expected is None or any(re.search(each, bad[at]) for each in _STRICTER), (value, bad[at])
-                stricter += expected is not None
-                refused += expected is None
+                refused += 1
             else:
                 row = next(found)
                 assert expected is not None, (value, row)
@@ -113,13 +115,13 @@ def test_a_changed_record_decodes_as_by_google_or_is_refused(text: str) -> None:
         assert next(found, None) is None
 
     check()
-    assert min(accepted, refused, stricter) > 0, (accepted, refused, stricter)
+    assert min(accepted, refused) > 0, (accepted, refused)
 
 
 def test_both_ways_find_the_same_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = [b"\x0b\x08\x01\x0c", b"\x0b\x13\x14\x0c", b"\x0b\x13\x0c\x14", b"\x0b", b"\x0c", b"\x08", b"\x0f"]
 
-    @settings(deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=examples(100))
     @given(st.lists(st.binary(max_size=12) | st.lists(st.sampled_from(groups), max_size=3).map(b"".join), max_size=5))
     def check(values: list[bytes]) -> None:
         found = []

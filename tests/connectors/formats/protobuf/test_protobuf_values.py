@@ -26,8 +26,9 @@ from tests.connectors.formats.protobuf.written import (
     rows,
     same,
 )
+from tests.searches import examples
 
-_SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=50)
+_SETTINGS = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=examples(50))
 
 
 @pytest.fixture(params=["by steps of all messages", "one message after another"], autouse=True)
