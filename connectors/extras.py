@@ -12,11 +12,17 @@ from eos.errors import SpecError
 EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "aws": ("botocore", "aws_msk_iam_sasl_signer"),
     "avro": ("fastavro",),
+    "protobuf": ("grpc_tools",),
     "registry": ("authlib", "cachetools", "httpx2"),
 }
 """Modules by extra."""
 
-_FOR: Final = {"aws": "a login by AWS IAM", "avro": "the format avro", "registry": "a schema registry"}
+_FOR: Final = {
+    "aws": "a login by AWS IAM",
+    "avro": "the format avro",
+    "protobuf": "the format protobuf",
+    "registry": "a schema registry",
+}
 
 
 def require(extra: str) -> None:

@@ -139,3 +139,44 @@ def test_avro_of_a_registry_runs_as_it_is(
     with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
         rows = database.execute(f'SELECT id, kind FROM "{name.replace("-", "_")}" ORDER BY id').fetchall()
     assert rows == [(number, "AB"[number % 2] if number % 3 else None) for number in range(400)]
+
+
+@pytest.mark.registry
+@pytest.mark.in_turns
+@pytest.mark.timeout(600)
+def test_protobuf_of_a_registry_runs_as_it_is(
+    init: Init,
+    eos: CommandLine,
+    services: Services,
+    topic: TopicFactory,
+    registry: SchemaRegistry,
+    tmp_path: Path,
+    environment: dict[str, str],
+) -> None:
+    name = topic(partitions=2)
+    client = SchemaRegistryClient({"url": registry.url})
+    part = 'syntax = "proto3"; package p; message Part { sint32 k = 1; }'
+    older = 'syntax = "proto3"; package t; message Row { int64 id = 1; }'
+    newer = """syntax = "proto3"; package t; import "common/part.proto";
+    message Row { int64 id = 1; p.Part part = 2; }"""
+    client.register_schema(f"{name}-part", Schema(part, "PROTOBUF"))
+    first = client.register_schema(f"{name}-value", Schema(older, "PROTOBUF"))
+    references = [SchemaReference("common/part.proto", f"{name}-part", 1)]
+    second = client.register_schema(f"{name}-value", Schema(newer, "PROTOBUF", references))
+
+    def encode(number: int) -> bytes:
+        head = b"\0" + (second if number % 3 else first).to_bytes(4) + b"\0"
+        return head + b"\x08" + bytes([number]) + (b"\x12\x02\x08\x03" if number % 3 else b"")
+
+    _produce(services, name, [encode(number) for number in range(120)])
+    ended = init(name, "--registry", registry.url)
+    assert f"are protobuf: 2 columns; {name}.proto is schema {second} of the registry" in ended.output, ended.output
+    assert (tmp_path / "common" / "part.proto").exists()
+    spec = (tmp_path / "found.yaml").read_text()
+    assert spec.count("id, part") == 1
+    (tmp_path / "found.yaml").write_text(spec.replace("id, part", "id, part.k AS k"))
+    ran = eos.run(["run", str(tmp_path / "found.yaml"), "--until-caught-up"], environment)
+    assert ran.code == 0, ran.output
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        rows = database.execute(f'SELECT id, k FROM "{name.replace("-", "_")}" ORDER BY id').fetchall()
+    assert rows == [(number, -2 if number % 3 else None) for number in range(120)]

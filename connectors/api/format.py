@@ -24,7 +24,7 @@ class Recognized:
     keys: Mapping[str, str]  # of `format`, without `type` and `registry`
     columns: tuple[str, ...]
     note: str = ""  # for the user: fields that are left out, for example
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> text, to be written beside the spec
+    files: Mapping[str, str] = field(default_factory=dict)  # path from the spec's folder -> text, to be written there
     needs_registry: bool = False  # the key `registry` has to be written, too
 
 
@@ -76,7 +76,7 @@ _INSTEAD: Final = {
     "csv": "string, and from_csv(value, …) in a step",
     "xml": "string, and from_xml(value, …) in a step",
     "debezium": "json, with a schema of Debezium's records",
-    **dict.fromkeys(("protobuf", "parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
+    **dict.fromkeys(("parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
 }
 """By the name of a format that is not installed: the format to use instead, and the step behind it."""
 

@@ -64,6 +64,7 @@ class RegisteredSchema:
     kind: str  # AVRO, PROTOBUF or JSON
     text: str
     references: tuple[str, ...] = ()  # texts of the schemas that it uses, each before its first use
+    imports: tuple[tuple[str, str], ...] = ()  # of Protobuf: the same texts by the names that they are imported by
 
     @property
     def fingerprint(self) -> str:
@@ -144,22 +145,29 @@ class _Registry:
                     return None
                 raise
             texts: dict[tuple[str, int], str] = {}
-            self._collect(found.references or (), texts)
+            names: dict[tuple[str, str, int], None] = {}
+            self._collect(found.references or (), texts, names)
             if not isinstance(found.schema_str, str) or not found.schema_str:
                 raise ValueError("an answer without a schema")
-        return RegisteredSchema(found.schema_type or "AVRO", found.schema_str, tuple(dict.fromkeys(texts.values())))
+        imports = dict.fromkeys((name, texts[subject, version]) for name, subject, version in names)
+        unique = tuple(dict.fromkeys(texts.values()))
+        kind = found.schema_type or "AVRO"
+        return RegisteredSchema(kind, found.schema_str, unique, tuple(imports) if kind == "PROTOBUF" else ())
 
-    def _collect(self, references: Any, texts: dict[tuple[str, int], str]) -> None:
-        """Add the texts of references, each behind the schemas that it refers to."""
+    def _collect(
+        self, references: Any, texts: dict[tuple[str, int], str], names: dict[tuple[str, str, int], None]
+    ) -> None:
+        """Add the texts of references, each behind the schemas that it refers to, and the names of references."""
         for each in references:
             key = (each.subject, each.version)
+            names[(each.name, *key)] = None
             if key in texts:
                 continue
             if len(texts) >= _MOST_REFERENCES:
                 raise ValueError(f"more than {_MOST_REFERENCES} references")
             texts[key] = ""  # of a reference to itself
             schema = self.client.get_version(*key, deleted=True).schema
-            self._collect(schema.references or (), texts)
+            self._collect(schema.references or (), texts, names)
             del texts[key]
             texts[key] = schema.schema_str
 

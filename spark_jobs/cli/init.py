@@ -126,8 +126,8 @@ def init(
         sampled = look_at(from_topic, name, begin, Registry(registry, registry_user))
     files = {file: text(shown, name, form or "json", begin, end, from_topic, sampled)}
     if sampled is not None:
-        files |= {file.with_name(other): content for other, content in sampled.found.files.items()}
-    _write(files)
+        files |= _beside(file, sampled.found.files)
+    _write(files, made_in=file.parent)
     variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:
         facts = {"ok": True, "file": file, "source": begin_name, "sink": end_name, "variables": variables}
@@ -151,12 +151,27 @@ def _chosen(question: str, group: str, default: str) -> str:
         out.say(f"{answer!r} is not one of {', '.join(names)}")
 
 
-def _write(files: Mapping[Path, str]) -> None:
-    """Write all files, or none if one exists."""
+def _beside(file: Path, others: Mapping[str, str]) -> dict[Path, str]:
+    """Return the files beside the spec. A file that exists with this content is left out: pipelines share imports."""
+    found = {file.parent / name: content for name, content in others.items()}
+    return {each: content for each, content in found.items() if not _has(each, content)}
+
+
+def _has(file: Path, content: str) -> bool:
+    try:
+        return file.read_text(encoding="utf-8") == content
+    except (OSError, UnicodeError):
+        return False
+
+
+def _write(files: Mapping[Path, str], made_in: Path) -> None:
+    """Write all files, or none if one exists. Folders are created inside of `made_in`, if it exists."""
     if existing := next(filter(Path.exists, files), None):
         raise _exists(existing)
     for file, content in files.items():
         try:
+            if made_in.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("x", encoding="utf-8") as opened:
                 opened.write(content)
         except FileExistsError:

@@ -156,6 +156,7 @@ _ELSEWHERE: Final = {
     "spark_jobs/cli/from_topic.py:_line": "a spec, for people",
     "spark_jobs/query/marks.py:Met.new": "schemas on their way to the driver",
     "connectors/formats/avro/inlining.py:inlined": "a schema, for people",
+    "connectors/formats/protobuf/compiler.py:compile_text": "files for the compiler, which end with the call",
     "connectors/schema_registry/client.py:RegisteredSchema.fingerprint": "hashed, by a method that never changes",
     "connectors/sources/built.py:BuiltSource.witnesses": "a text of the source, which only that source compares",
     "connectors/testing/formats.py:FormatCompliance.test_another_process_decodes_the_same": "a test's own",

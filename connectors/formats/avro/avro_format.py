@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.api.decoding import Decoded, Undecodable
+from connectors.api.decoding import Decoded
 from connectors.formats.avro.arrow_types import ArrowTypes
-from connectors.formats.avro.cursor import ALL, Cursor, Flags, Ints
+from connectors.formats.avro.cursor import ALL, Cursor
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
 from connectors.formats.avro.writers import RegisteredWriters, Writers, parsed
+from connectors.formats.parts import Parts
+from connectors.formats.spans import Flags, Ints
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -69,48 +71,27 @@ class AvroFormat:
 
         Blocks where this process meets a schema for the first time. Raises SourceError if a registry does not answer.
         """
-        bad: dict[int, str] = {}
-        parts: list[tuple[Ints, pa.RecordBatch]] = []
+        parts = Parts(self.schema)
         schemas: dict[str, str] = {}
-        is_given = values.is_valid().to_numpy(zero_copy_only=False)
-        given = np.flatnonzero(is_given)
-        if len(given) < len(values):
-            self._add_tombstones(np.flatnonzero(~is_given), parts, bad)
-            values = values.filter(pa.array(is_given))
-        for plan, chosen in self._by_writer(values, given, bad, schemas):
-            places = given[chosen]
+        values, given = parts.take_tombstones(values)
+        for plan, chosen in self._by_writer(values, given, parts, schemas):
             group = values if chosen.all() else values.filter(pa.array(chosen))
             cursor = Cursor(group, self.writers.header.size if self.writers.header else 0)
             columns = plan.columns(cursor, ALL)
             cursor.finish()
-            rows = pa.record_batch(columns, schema=self.schema)
-            if cursor.faults:
-                bad |= {int(places[at]): reason for at, reason in cursor.faults.items()}
-                kept = np.ones(len(group), np.bool_)
-                kept[list(cursor.faults)] = False
-                rows, places = rows.filter(pa.array(kept)), places[kept]
-            parts.append((places, rows))
-        unread = tuple(Undecodable(at, bad[at]) for at in sorted(bad))
-        return Decoded(_in_order(parts, self.schema), unread, schemas)
-
-    def _add_tombstones(self, places: Ints, parts: list[tuple[Ints, pa.RecordBatch]], bad: dict[int, str]) -> None:
-        never_null = [field.name for field in self.schema if not field.nullable]
-        if never_null:
-            bad |= dict.fromkeys(places.tolist(), f"a record without a value, and {never_null[0]} is never null")
-        else:
-            nulls = [pa.nulls(len(places), field.type) for field in self.schema]
-            parts.append((places, pa.record_batch(nulls, schema=self.schema)))
+            parts.add(given[chosen], pa.record_batch(columns, schema=self.schema), cursor.faults)
+        return parts.decoded(schemas)
 
     def _by_writer(
-        self, values: pa.Array, places: Ints, bad: dict[int, str], schemas: dict[str, str]
+        self, values: pa.Array, places: Ints, parts: Parts, schemas: dict[str, str]
     ) -> Iterator[tuple[RecordStep, Flags]]:
-        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `bad`."""
+        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `parts`."""
         header = self.writers.header
         if header is None:
             keys, marked = np.zeros(len(values), np.uint64), np.ones(len(values), np.bool_)
         else:
             keys, marked = header.keys(values)
-            bad |= dict.fromkeys(places[~marked].tolist(), f"not in {header.name}: another first byte, or too short")
+            parts.reject(places[~marked], header.missing)
         for key, writer in self.writers.find(np.unique(keys[marked]).tolist()).items():
             chosen = marked & (keys == np.uint64(key))
             plan = _plan(writer.schema, self.reader, self.truncate)
@@ -118,7 +99,7 @@ class AvroFormat:
             if self.names_schemas:
                 schemas[name] = writer.fingerprint
             if isinstance(plan, str):
-                bad |= dict.fromkeys(places[chosen].tolist(), f"written with {name}: {plan}")
+                parts.reject(places[chosen], f"written with {name}: {plan}")
             else:
                 yield plan, chosen
 
@@ -137,13 +118,3 @@ def _plan(writer: Schema | str, reader: str, truncate: bool) -> RecordStep | str
         return resolve(writer, parsed(reader), truncate=truncate)
     except IncompatibleError as error:
         return str(error)
-
-
-def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
-    """Join the rows of several writers in the order of their places."""
-    if len(parts) == 1:
-        return parts[0][1]
-    table = pa.Table.from_batches([rows for _, rows in parts], schema=schema)
-    order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for places, _ in parts)]), kind="stable")
-    batches = table.take(pa.array(order)).combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)

@@ -8,20 +8,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-Ints: TypeAlias = NDArray[np.int64]
-Flags: TypeAlias = NDArray[np.bool_]
-Spans: TypeAlias = tuple[Ints, Ints]
-"""Where the bytes of each row start and end."""
+from connectors.formats.spans import PADDING, Flags, Ints, Spans, binary_of, content_of
+from connectors.formats.varints import varints, zigzag
+
 Rows: TypeAlias = Ints | slice
 """Numbers of records. The slice ALL is every record, without a copy."""
 
 ALL: Final = slice(None)
-
-_WIDEST: Final = 16
-"""Bytes of the widest value that `fixed` loads. So many bytes are 0 before the records and behind them."""
-
-_LONGEST: Final = 10
-"""Bytes of the longest number."""
 
 
 class Cursor:
@@ -33,15 +26,11 @@ class Cursor:
 
     def __init__(self, values: pa.Array, start: int = 0) -> None:
         """`values`: a binary column without nulls. `start`: bytes of each value to leave out."""
-        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
-        content = np.frombuffer(values.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-        offsets += _WIDEST - offsets[0]
-        self.data = np.zeros(len(content) + 2 * _WIDEST + _LONGEST, np.uint8)
-        self.data[_WIDEST : offsets[-1]] = content
-        self._parked: int = offsets[-1] + 1
+        self.data, first, end = content_of(values)
+        self._parked: int = len(self.data) - PADDING + 1
         # Invariant: _at <= _end < _parked, or both are _parked.
-        self._at: Ints = np.minimum(offsets[:-1] + start, offsets[1:])
-        self._end: Ints = offsets[1:].copy()
+        self._at: Ints = np.minimum(first + start, end)
+        self._end: Ints = end.copy()
         self._last_bytes: Ints | None = None  # places of the last bytes of numbers, if all bytes were numbers
         self.faults: dict[int, str] = {}
         """Reason by record: the first fault of each."""
@@ -117,22 +106,8 @@ class Cursor:
 
     def _numbers(self, at: Ints) -> tuple[Ints, Ints, Flags]:
         """Return the number at each place, its size, and whether it is longer than 64 bits."""
-        byte = self.data[at]
-        value = (byte & 0x7F).astype(np.uint64)
-        size = np.ones(len(at), np.int64)
-        overlong = np.zeros(len(at), np.bool_)
-        going = np.flatnonzero(byte >= 0x80)
-        for width in range(1, _LONGEST):
-            if not len(going):
-                break
-            byte = self.data[at[going] + width]
-            value[going] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * width)
-            size[going] += 1
-            if width == _LONGEST - 1:
-                overlong[going[byte > 1]] = True
-                value[overlong] = 0
-            going = going[byte >= 0x80]
-        return (value >> np.uint64(1)).view(np.int64) ^ -(value & np.uint64(1)).view(np.int64), size, overlong
+        values, size, overlong = varints(self.data, at)
+        return zigzag(values), size, overlong
 
     def words_before(self, end: Ints) -> NDArray[np.uint64]:
         """Return the 8 bytes before each place as a big-endian number. A place is behind a value of some record."""
@@ -151,15 +126,7 @@ class Cursor:
 
     def binary(self, spans: Spans) -> pa.Array:
         """Copy spans into a binary column. Spans that are not empty are in ascending order."""
-        start, end = spans
-        empty = start == end  # at any place, and Arrow's offsets never descend
-        offsets = np.zeros(2 * len(start) + 1, np.int64)
-        offsets[:-1:2] = np.where(empty, 0, start)
-        offsets[1::2] = np.where(empty, 0, end)
-        offsets = np.maximum.accumulate(offsets).astype(np.int32)
-        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(self.data)]
-        with_gaps = pa.Array.from_buffers(pa.binary(), 2 * len(start), buffers)
-        return with_gaps.take(pa.array(np.arange(0, 2 * len(start), 2)))
+        return binary_of(self.data, spans)
 
     def _advance(self, rows: Rows, size: Ints, what: str) -> bool:
         """Move each row on, and park the rows that end before. Return whether any row is parked."""

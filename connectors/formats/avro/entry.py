@@ -78,7 +78,8 @@ class AvroEntry(FormatEntry):
         """The reader's schema is the newest one of the sample."""
         if not registry:
             return None
-        from connectors.formats.avro.writers import ids_in, newest_of
+        from connectors.formats.avro.writers import newest_of
+        from connectors.formats.framing import ids_in
 
         ids = ids_in(values)
         if ids is None:

@@ -8,7 +8,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from connectors.formats.avro.cursor import Cursor, Ints, Rows
+from connectors.formats.avro.cursor import Cursor, Rows
+from connectors.formats.spans import Ints
 
 _MOST_EMPTY: Final = 1_000
 """Items of no bytes that an array may have: the size of the record does not bound their number."""

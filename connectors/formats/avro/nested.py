@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from connectors.formats.avro.cursor import Cursor, Ints, Rows
+from connectors.formats.avro.cursor import Cursor, Rows
 from connectors.formats.avro.groups import Unreadable, blocks, by_branch, items
 from connectors.formats.avro.skipping import Skip
 from connectors.formats.avro.steps import RunStep, Step, spans_of, text_of
+from connectors.formats.spans import Ints, by_row, last_of_equal
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class ArrayStep:
             for place, active in items(cursor, rows, self.what, self.least_bytes):
                 places.append(place)
                 parts.append(self.item.read(cursor, active))
-        order, offsets = _by_row(places, cursor.count(rows))
+        order, offsets = by_row(places, cursor.count(rows))
         values = _taken(_concatenated(parts, self.item.type), order)
         return pa.ListArray.from_arrays(offsets, values, type=self.type)
 
@@ -141,11 +142,11 @@ class MapStep:
             keys.append(text_of(cursor, active, cursor.binary(spans_of(cursor, active, self.what, None)), self.what))
             values.append(self.value.read(cursor, active))
         key, value = _concatenated(keys, pa.string()), _concatenated(values, self.value.type)
-        kept = _last_of_equal(places, key)
+        kept = last_of_equal(places, key)
         if kept is not None:
             place = np.concatenate(places)[kept]
             places, key, value = [place], key.take(pa.array(kept)), value.take(pa.array(kept))
-        order, offsets = _by_row(places, cursor.count(rows))
+        order, offsets = by_row(places, cursor.count(rows))
         return pa.MapArray.from_arrays(offsets, _taken(key, order), _taken(value, order), type=self.type)
 
 
@@ -164,27 +165,5 @@ def _concatenated(parts: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
     return pa.concat_arrays(parts) if parts else pa.nulls(0, kind)
 
 
-def _by_row(places: Sequence[Ints], count: int) -> tuple[Ints | None, pa.Array]:
-    """Return the order that groups items by their rows, and where each of `count` rows begins in it.
-
-    The order is None if the items have it already.
-    """
-    joined = np.concatenate([np.empty(0, np.int64), *places])
-    offsets = np.zeros(count + 1, np.int32)
-    np.cumsum(np.bincount(joined, minlength=count), out=offsets[1:])
-    is_ordered = bool((joined[1:] >= joined[:-1]).all())
-    return None if is_ordered else np.argsort(joined, kind="stable"), pa.array(offsets)
-
-
 def _taken(values: pa.Array, order: Ints | None) -> pa.Array:
     return values if order is None else values.take(pa.array(order))
-
-
-def _last_of_equal(places: Sequence[Ints], keys: pa.Array) -> Ints | None:
-    """Return the last entry of each key in each map; None if no map repeats a key."""
-    if len(keys) < 2:
-        return None
-    codes = keys.dictionary_encode().indices.to_numpy().astype(np.int64)
-    pairs = np.concatenate(list(places)) * (codes.max() + 1) + codes
-    _, last = np.unique(pairs[::-1], return_index=True)
-    return None if len(last) == len(pairs) else np.sort(len(pairs) - 1 - last)

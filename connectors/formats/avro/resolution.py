@@ -12,7 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.formats.avro.arrow_types import ArrowTypes, not_null, takes_null
-from connectors.formats.avro.cursor import ALL, Cursor, Ints
+from connectors.formats.avro.cursor import ALL, Cursor
 from connectors.formats.avro.defaults import encode_default
 from connectors.formats.avro.groups import Unreadable
 from connectors.formats.avro.nested import ArrayStep, MapStep, MembersStep, MemberStep, RecordStep, UnionStep
@@ -32,6 +32,7 @@ from connectors.formats.avro.steps import (
     UuidStep,
 )
 from connectors.formats.plain import VALUE
+from connectors.formats.spans import Ints
 
 _PROMOTED: Final = {
     "long": ("int", "long"),

@@ -8,10 +8,10 @@ from typing import Final, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from connectors.formats.avro.cursor import Cursor, Flags, Ints, Rows, Spans
+from connectors.formats.avro.cursor import Cursor, Rows
+from connectors.formats.spans import Flags, Ints, Spans, as_text
 
 DURATION: Final = pa.struct([pa.field(name, pa.int64(), nullable=False) for name in ("months", "days", "milliseconds")])
 """The type of a `duration`: Spark has no type for its three parts."""
@@ -221,21 +221,10 @@ def spans_of(cursor: Cursor, rows: Rows, what: str, size: int | None) -> Spans:
 
 def text_of(cursor: Cursor, rows: Rows, values: pa.Array, what: str) -> pa.Array:
     """Return binary values as text, and park the rows whose bytes are not UTF-8."""
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowInvalid:
-        pass
-    wrong = np.array([not _is_utf8(value) for value in values.to_pylist()])
-    cursor.park(rows, wrong, f"{what}: not UTF-8")
-    return pc.if_else(pa.array(wrong), pa.scalar(b"", pa.binary()), values).cast(pa.string())
-
-
-def _is_utf8(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    text, wrong = as_text(values)
+    if wrong is not None:
+        cursor.park(rows, wrong, f"{what}: not UTF-8")
+    return text
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,51 +8,21 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import ClassVar, Final
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from connectors.api.contracts import Finding
-from connectors.formats.avro.cursor import Flags
 from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Schema, parse_schema
-from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
-from eos.errors import SourceError, SpecError
-from twophase.schemas import UNKNOWN, changed
+from connectors.formats.framing import CONFLUENT, Header
+from connectors.formats.registered import fingerprint_of, pinned_schemas, registry_findings, unusable
+from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
+from eos.errors import SpecError
 
 _KEPT: Final = 1_000
 """Schemas that a process keeps parsed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """The bytes in front of a record that name the writer's schema: a marker, and behind it the key of the schema."""
-
-    name: str  # for messages
-    marker: bytes
-    key_type: str  # numpy's type of the key, with its byte order
-    schema_name: str  # for messages; formats the key
-
-    @property
-    def size(self) -> int:
-        """Bytes of marker and key."""
-        return len(self.marker) + np.dtype(self.key_type).itemsize
-
-    def keys(self, values: pa.Array) -> tuple[NDArray[np.uint64], Flags]:
-        """Return the key of each value of a binary column without nulls, and whether the value has the header."""
-        offsets = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
-        padded = np.frombuffer((values.buffers()[2] or pa.py_buffer(b"")).to_pybytes() + bytes(self.size), np.uint8)
-        heads = padded[offsets[:-1, None] + np.arange(self.size)]
-        marked = (heads[:, : len(self.marker)] == np.frombuffer(self.marker, np.uint8)).all(axis=1)
-        keys = np.ascontiguousarray(heads[:, len(self.marker) :]).view(self.key_type).reshape(-1)
-        return keys.astype(np.uint64), marked & (np.diff(offsets) >= self.size)
+_KIND: Final = "AVRO"
 
 
 SINGLE_OBJECT: Final = Header("Avro's single-object encoding", b"\xc3\x01", "<u8", "the schema of fingerprint {:016x}")
 """The key is the CRC-64-AVRO fingerprint of the schema. Source: Avro 1.12 specification, "Single-object encoding"."""
-
-CONFLUENT: Final = Header("Confluent's wire format", b"\0", ">u4", "schema {}")
-"""The key is the id of the schema in a registry. Source: Confluent Schema Registry, "Wire format"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,38 +93,22 @@ class RegisteredWriters(Writers):
     header: ClassVar[Header] = CONFLUENT
 
     def check(self) -> Sequence[Finding]:
-        try:
-            return [Finding("schema registry", True, f"{self.registry.url}: {subjects(self.registry)} subjects")]
-        except SourceError as error:
-            return [Finding("schema registry", False, error.message, error.remedy)]
+        return registry_findings(self.registry)
 
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
-        found = {key: _usable(registered) for key, registered in schemas_of(self.registry, keys).items()}
-        for key, writer in found.items():
-            name = self.header.schema_name.format(key)
-            before = self.pinned.get(name, writer.fingerprint)
-            if writer.fingerprint != before:
-                raise changed(f"the schema registry at {self.registry.url}", name, writer.fingerprint, before)
-        return found
+        found = pinned_schemas(self.registry, keys, self.pinned)
+        return {key: _usable(schema) for key, schema in found.items()}
 
 
-@lru_cache(_KEPT)  # a fingerprint is computed once, and not for each batch
+@lru_cache(_KEPT)
 def _usable(found: RegisteredSchema | None) -> Writer:
-    if found is None:
-        return Writer("the schema registry does not have it", UNKNOWN)
-    if found.kind != "AVRO":
-        return Writer(f"it is of the kind {found.kind}, not AVRO", found.fingerprint)
+    reason = unusable(found, _KIND)
+    if found is None or reason:
+        return Writer(reason, fingerprint_of(found))
     try:
-        return Writer(parsed(found.text, found.references), found.fingerprint)
+        return Writer(parsed(found.text, found.references), fingerprint_of(found))
     except SpecError as error:
-        return Writer(f"it cannot be read: {error.message}", found.fingerprint)
-
-
-def ids_in(values: Sequence[bytes]) -> list[int] | None:
-    """Return the ids in front of these values, ascending; None if a value is not in Confluent's wire format."""
-    keys, marked = CONFLUENT.keys(pa.array(values, pa.binary()))
-    found: list[int] = np.unique(keys).tolist()
-    return found if marked.all() else None
+        return Writer(f"it cannot be read: {error.message}", fingerprint_of(found))
 
 
 def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | None:
@@ -164,7 +118,7 @@ def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | Non
     """
     newest = None
     for found in schemas_of(registry, ids).values():
-        if found is None or found.kind != "AVRO":
+        if found is None or found.kind != _KIND:
             return None
         newest = found
     assert newest is not None

@@ -64,7 +64,7 @@ def test_formats_by_name() -> None:
     [
         ({"type": "json"}, "schema\n  Field required"),
         ({"type": "string", "schema": "a INT"}, "Extra inputs are not permitted"),
-        ({"type": "protobuf"}, "there is no format 'protobuf'; use raw, and a step"),
+        ({"type": "parquet"}, "there is no format 'parquet'; use raw, and a step"),
         ({"type": "json", "schema": "a INTT"}, "did you mean INT"),
     ],
 )

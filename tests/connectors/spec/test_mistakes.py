@@ -128,7 +128,7 @@ SINGLE = [
         "{type: jsn}",
         10,
         "sources[0].format.type",
-        "did you mean 'json'? allowed: avro, json, raw, string",
+        "did you mean 'json'? allowed: avro, json, protobuf, raw, string",
     ),
     (
         "{type: string}",
@@ -139,10 +139,10 @@ SINGLE = [
     ),
     (
         "{type: string}",
-        "{type: protobuf}",
+        "{type: parquet}",
         10,
         "sources[0].format.type",
-        "there is no format 'protobuf'; use raw, and a step",
+        "there is no format 'parquet'; use raw, and a step",
     ),
     ("{type: string}", "{type: CSV}", 10, "sources[0].format.type", "no format 'CSV'; use string, and from_csv(value"),
     ("{type: string}", "{type: debezium}", 10, "sources[0].format.type", "use json, with a schema of Debezium's"),
@@ -328,7 +328,7 @@ def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_pa
     (connector,) = mistakes_of(tmp_path, text)
     assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
     (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
-    assert form.allowed == ("avro", "json", "raw", "string")
+    assert form.allowed == ("avro", "json", "protobuf", "raw", "string")
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:

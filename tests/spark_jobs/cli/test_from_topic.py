@@ -13,7 +13,7 @@ from connectors.spec.sql_syntax import as_column
 from eos.errors import SpecError
 from spark_jobs.cli import run_command_line
 from spark_jobs.cli.from_topic import PASSWORD, Registry, Sampled
-from spark_jobs.cli.init import source_template
+from spark_jobs.cli.init import _beside, _write, source_template
 
 _LONG = ", ".join(f"column_{number} STRUCT<a: BIGINT, b: ARRAY<STRING>>" for number in range(20))
 
@@ -85,3 +85,12 @@ def test_without_the_address_the_variable_is_named(
     monkeypatch.delenv("KAFKA", raising=False)
     assert run_command_line(["init", str(tmp_path / "new.yaml"), "--from-topic", "orders"]) == 2
     assert "KAFKA" in capsys.readouterr().err
+
+
+def test_pipelines_of_one_folder_share_files_with_one_content(tmp_path: Path) -> None:
+    spec, others = tmp_path / "a.yaml", {"a.proto": "a", "common/part.proto": "part"}
+    _write({spec: "spec", **_beside(spec, others)}, made_in=tmp_path)
+    assert (tmp_path / "common" / "part.proto").read_text() == "part"
+    assert _beside(tmp_path / "b.yaml", {**others, "b.proto": "b"}) == {tmp_path / "b.proto": "b"}
+    with pytest.raises(SpecError, match=r"part.proto exists already"):
+        _write(_beside(tmp_path / "b.yaml", {"common/part.proto": "another"}), made_in=tmp_path)

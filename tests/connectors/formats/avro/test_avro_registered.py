@@ -36,7 +36,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[int, RegisteredSchema]:
     def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
         return {each: found.get(each) for each in ids}
 
-    monkeypatch.setattr("connectors.formats.avro.writers.schemas_of", schemas_of)
+    monkeypatch.setattr("connectors.formats.registered.schemas_of", schemas_of)
     return found
 
 
