@@ -82,7 +82,7 @@ class FormatEntry(Strict):
 
 
 class SinkFormatEntry(Strict):
-    """Base of the entries `format` of a sink. A subclass declares `type` as a Literal of its own name."""
+    """Base of the entries `format` of a sink. A subclass declares `type` as a Literal with the format's name."""
 
     type: str
 

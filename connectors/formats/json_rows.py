@@ -71,7 +71,7 @@ class JsonRows(SchemaRows):
 
 @dataclass(frozen=True, slots=True)
 class JsonEncoder:
-    """See Encoder."""
+    """Writes the header and the JSON text of each row."""
 
     used: UsedSchema
     header: bytes
@@ -111,13 +111,14 @@ def _type(kind: pa.DataType) -> dict[str, Any]:
     return next(found for test, found in _SCALARS if test(kind))
 
 
+_TEXT: Final = {"type": "string"}
 _SCALARS: Final = (
     (types.is_null, {"type": "null"}),
     (types.is_boolean, {"type": "boolean"}),
     (types.is_integer, {"type": "integer"}),
     (types.is_floating, {"type": "number"}),
-    (types.is_date, {"type": "string", "format": "date"}),
-    (lambda kind: types.is_timestamp(kind) and kind.tz is not None, {"type": "string", "format": "date-time"}),
-    (is_bytes, {"type": "string", "contentEncoding": "base64"}),
-    (lambda kind: True, {"type": "string"}),
+    (types.is_date, dict(_TEXT, format="date")),
+    (lambda kind: types.is_timestamp(kind) and kind.tz is not None, dict(_TEXT, format="date-time")),
+    (is_bytes, dict(_TEXT, contentEncoding="base64")),
+    (lambda kind: True, _TEXT),
 )

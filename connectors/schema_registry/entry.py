@@ -1,4 +1,4 @@
-"""The entry `registry` of a format, and the keys of a sink's format that go with it. Imports no client."""
+"""The entry `registry` of a format, and the keys of a sink's format beside it. Imports no client."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registration of schemas that this pipeline writes with, before its first task. Called on the driver alone."""
+"""The registration of schemas that this pipeline writes with, before its first task. Called on the driver."""
 
 from __future__ import annotations
 

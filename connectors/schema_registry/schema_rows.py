@@ -25,7 +25,7 @@ class Described:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRows(ABC):
-    """See RowFormat."""
+    """A RowFormat whose schema has a text. A subclass describes rows, and encodes them."""
 
     kind: ClassVar[str]  # as registries name it
 
@@ -41,7 +41,7 @@ class SchemaRows(ABC):
 
     @abstractmethod
     def name_problems(self, part: MessagePart, names: Sequence[str]) -> Sequence[str]:
-        """See RowFormat."""
+        """Return the reasons that follow from the names of the columns. See RowFormat."""
 
     def problems(self, part: MessagePart, schema: pa.Schema) -> Sequence[str]:
         found = self.described(part, schema)

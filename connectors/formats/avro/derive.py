@@ -65,6 +65,9 @@ def _record(columns: Sequence[pa.Field], name: str, inside: str, problems: list[
     fields: list[dict[str, Any]] = []
     for column in columns:
         what = inside + column.name
+        if any(each["name"] == column.name for each in fields):
+            problems.append(f"there are two columns {what}")
+            continue
         if not is_name(column.name):
             problems.append(not_a_name(what))
             continue

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from connectors.formats.avro.cursor import Flags, Ints
 
 Piece: TypeAlias = pa.BinaryArray | pa.BinaryScalar
-"""Some bytes of each row. A scalar is the same bytes in all rows; null is no byte."""
+"""Some bytes of each row. A scalar is the same bytes in all rows; a null has none."""
 
 _PAYLOAD: Final = 0x7F
 _BITS: Final = 7
@@ -52,7 +52,7 @@ def binary(offsets: NDArray[np.int32], data: pa.Buffer | None) -> pa.BinaryArray
 
 
 def offsets_of(values: pa.Array) -> NDArray[np.int32]:
-    """Return where the bytes of each value begin, and where those of the last end."""
+    """Return where the bytes of each value begin, and where the last bytes end."""
     return np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
 
 

@@ -96,7 +96,7 @@ class NullStep:
 
 @dataclass(frozen=True, slots=True)
 class BooleanStep:
-    """`boolean`."""
+    """`boolean`: a byte 0 or 1."""
 
     def pieces(self, values: pa.Array) -> list[Piece]:
         return [fixed(values.cast(pa.uint8()).to_numpy())]
@@ -177,7 +177,7 @@ class BytesStep:
 
 @dataclass(frozen=True, slots=True)
 class FixedStep:
-    """`fixed`."""
+    """`fixed`: bytes of one size, without their length."""
 
     what: str
     size: int

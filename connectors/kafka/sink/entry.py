@@ -60,6 +60,7 @@ def _a_second(timeout_s: float) -> float:
 
 _PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their marker"
 _TOPIC: Final = "a topic that exists"
+_REGISTRY: Final = "a schema registry that answers at each start, and loses no schema"
 
 
 class KafkaSinkEntry(Secured, SinkEntry):
@@ -204,13 +205,14 @@ class KafkaSinkEntry(Secured, SinkEntry):
 
     def guarantee(self, context: PipelineContext) -> Guarantee:
         markers = "a compacted topic for the markers: created at the first start, or by an administrator"
+        needs = [markers, *([_REGISTRY] if "registry" in self.extras else [])]
         if context.at_least_once:
-            return at_least_once(context, self.name, [f"{_TOPIC} and is not compacted", markers])
+            return at_least_once(context, self.name, [f"{_TOPIC} and is not compacted", *needs])
         return Guarantee(
             self.name,
             _PROMISE,
             with_each_checkpoint(context, "one slot's messages after another's"),
-            (f"{_TOPIC}, and readers with isolation.level=read_committed", markers, log_needs(context)),
+            (f"{_TOPIC}, and readers with isolation.level=read_committed", *needs, log_needs(context)),
             (
                 "a checkpoint that a quarter of `transaction_timeout` is too short for becomes visible in several "
                 "parts",

@@ -54,7 +54,7 @@ class Formats:
         try:
             if schema is not None:
                 layout.check(sink, schema)
-        except ConnectorError:  # a finding of its own
+        except ConnectorError:  # the check `columns` finds it
             schema = None
         for part, form, rows in self._parts(sink, layout, schema):
             yield from form.check(part, rows)

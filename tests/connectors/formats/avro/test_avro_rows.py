@@ -250,6 +250,11 @@ def test_a_column_that_is_no_name_in_avro_is_refused(name: str) -> None:
     assert form.problems(_KEY, pa.schema([(name, pa.int64())])) == []
 
 
+def test_two_fields_of_one_name_are_refused() -> None:
+    kind = pa.struct([pa.field("x", pa.int64()), pa.field("x", pa.string())])
+    assert AvroRows(None).problems(_VALUE, pa.schema([("f", kind)])) == ["there are two columns f.x"]
+
+
 @pytest.mark.parametrize("kind", [pa.duration("us"), pa.map_(pa.int64(), pa.string()), pa.null()])
 def test_a_column_that_avro_has_no_type_for_is_refused(kind: pa.DataType) -> None:
     (problem,) = AvroRows(None).problems(_VALUE, pa.schema([("id", pa.int64()), ("f", kind)]))
