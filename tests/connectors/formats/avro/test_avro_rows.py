@@ -115,6 +115,13 @@ def _one(kind: Any, *values: Any, column: pa.DataType | None = None) -> list[Any
     return [_read(record(("f", kind)), each or b"")["f"] for each in found]
 
 
+def test_a_slice_of_lists_of_fixed_has_the_bytes_of_its_rows() -> None:
+    kind = {"type": "array", "items": {"type": "fixed", "name": "F", "size": 2}}
+    rows = pa.record_batch({"f": pa.array([[b"ab"], [b"cd", b"ef"], [], [b"gh"]])}).slice(1)
+    _, found = _encoded(rows, record(("f", kind)))
+    assert found == [b"\x04cdef\0", b"\0", b"\x02gh\0"]
+
+
 def test_nan_is_written() -> None:
     (found,) = _one("double", float("nan"))
     assert math.isnan(found)
@@ -298,7 +305,7 @@ def test_the_header_is_in_front_of_each_value() -> None:
     rows = pa.record_batch({"id": pa.array([3, 4])})
     form = AvroRows(None, record="com.example.Order", encoding="single-object")
     encoder = form.open(_VALUE, rows.schema)
-    parsed = fastavro.parse_schema(json.loads(encoder.used.text))
+    parsed: Any = fastavro.parse_schema(json.loads(encoder.used.text))
     assert parsed["name"] == "com.example.Order"
     digest = fastavro.schema.fingerprint(fastavro.schema.to_parsing_canonical_form(parsed), "CRC-64-AVRO")
     header = b"\xc3\x01" + bytes.fromhex(digest)[::-1]
