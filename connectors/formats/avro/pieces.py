@@ -18,6 +18,7 @@ from connectors.formats.avro.cursor import Flags, Ints
 Piece: TypeAlias = pa.BinaryArray | pa.BinaryScalar
 """Some bytes of each row. A scalar is the same bytes in all rows; a null has none."""
 
+_MOST_BYTES: Final = 2**31 - 1
 _PAYLOAD: Final = 0x7F
 _BITS: Final = 7
 _DECIMAL_BYTES: Final = 16
@@ -42,13 +43,18 @@ def fixed(values: NDArray[Any]) -> pa.BinaryArray:
     """Return the bytes of each item of a one-dimensional array, or of each row of a two-dimensional one."""
     values = np.ascontiguousarray(values)
     width = values.itemsize * (values.shape[1] if values.ndim == 2 else 1)
-    offsets = np.arange(0, len(values) * width + 1, width, dtype=np.int32)
-    return binary(offsets, pa.py_buffer(values))
+    return binary(np.arange(0, len(values) * width + 1, width), pa.py_buffer(values))
 
 
-def binary(offsets: NDArray[np.int32], data: pa.Buffer | None) -> pa.BinaryArray:
-    """Return a binary column with these bytes."""
-    return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [None, pa.py_buffer(offsets), data])
+def binary(ends: Ints | NDArray[np.int32], data: pa.Buffer | None) -> pa.BinaryArray:
+    """Return a binary column with these bytes. `ends`: where a value begins, and the one before it ends.
+
+    Raises ArrowCapacityError for more bytes than a column can have.
+    """
+    if ends[-1] > _MOST_BYTES:
+        raise pa.ArrowCapacityError(f"{ends[-1]:,} bytes of one column in a batch, and at most {_MOST_BYTES:,} fit")
+    offsets = pa.py_buffer(ends.astype(np.int32, copy=False))
+    return pa.Array.from_buffers(pa.binary(), len(ends) - 1, [None, offsets, data or pa.py_buffer(b"")])
 
 
 def offsets_of(values: pa.Array) -> NDArray[np.int32]:
@@ -76,9 +82,7 @@ def chosen(digits: NDArray[np.uint8], sizes: Ints, mask: Flags) -> pa.BinaryArra
     """Return the bytes of each row for which the mask is true. `sizes`: their number."""
     if sizes.min(initial=digits.shape[1]) == digits.shape[1]:
         return fixed(digits)
-    offsets = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
-    return binary(offsets, pa.py_buffer(digits[mask]))
+    return binary(np.concatenate(([0], np.cumsum(sizes))), pa.py_buffer(digits[mask]))
 
 
 def spread(piece: Piece, valid: Flags) -> pa.BinaryArray:
@@ -86,7 +90,7 @@ def spread(piece: Piece, valid: Flags) -> pa.BinaryArray:
     ends = np.concatenate(([0], np.cumsum(valid)))
     if isinstance(piece, pa.Scalar):
         content = piece.as_py()
-        return binary((ends * len(content)).astype(np.int32), pa.py_buffer(content * int(ends[-1])))
+        return binary(ends * len(content), pa.py_buffer(content * int(ends[-1])))
     if piece.null_count:
         piece = pc.fill_null(piece, b"")
     return binary(offsets_of(piece)[ends], piece.buffers()[2])

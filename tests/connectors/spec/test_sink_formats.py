@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-import yaml
+from ruamel.yaml import YAML
 
 from connectors import extras
 from connectors.kafka.sink.entry import KafkaSinkEntry
@@ -65,10 +65,10 @@ def _load(folder: Path, sink: str, columns: str = "id, user") -> Spec:
 )
 def test_a_format_is_a_name_or_a_mapping(tmp_path: Path, sink: str, form: str, extras_: set[str]) -> None:
     spec = _load(tmp_path, sink)
-    jsonschema.validate(yaml.safe_load(_text(sink)), json_schema())
+    jsonschema.validate(YAML(typ="safe").load(_text(sink)), json_schema())
     entry = spec.sinks[0]
     assert isinstance(entry, KafkaSinkEntry)
-    assert (entry._layout().format, spec.extras) == (form, extras_)
+    assert (str(entry._layout().format), set(spec.extras)) == (form, extras_)
     needs = guarantees(spec)[0].needs
     assert any("schema registry that answers at each start" in need for need in needs) == ("registry" in extras_)
 

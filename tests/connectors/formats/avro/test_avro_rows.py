@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from connectors.api.encoding import MessagePart, UnencodableError, UsedSchema
 from connectors.formats.avro.avro_rows import AvroRows
+from connectors.formats.avro.pieces import binary
 from tests.connectors.formats.avro.columns import SCALARS, Column, batches
 from tests.connectors.formats.avro.written import SIMPLE, Case, cases, decode, encode, record
 
@@ -120,6 +122,12 @@ def test_a_slice_of_lists_of_fixed_has_the_bytes_of_its_rows() -> None:
     rows = pa.record_batch({"f": pa.array([[b"ab"], [b"cd", b"ef"], [], [b"gh"]])}).slice(1)
     _, found = _encoded(rows, record(("f", kind)))
     assert found == [b"\x04cdef\0", b"\0", b"\x02gh\0"]
+
+
+def test_more_bytes_than_a_column_can_have_are_an_error() -> None:
+    with pytest.raises(pa.ArrowCapacityError, match="2,147,483,648 bytes of one column"):
+        binary(np.array([0, 2**31]), None)
+    assert len(binary(np.array([0, 0]), None)) == 1
 
 
 def test_nan_is_written() -> None:
