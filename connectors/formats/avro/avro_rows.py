@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import ClassVar, Final, Literal
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.api.encoding import MessagePart, UnencodableError, UsedSchema
 from connectors.bad_values import first_bad
@@ -19,6 +18,7 @@ from connectors.formats.avro.pieces import constant, joined
 from connectors.formats.avro.write_nested import RecordStep
 from connectors.formats.avro.write_steps import WriteStep
 from connectors.formats.avro.writers import SINGLE_OBJECT, parsed
+from connectors.formats.nulls import with_nulls
 from connectors.schema_registry.schema_rows import Described, SchemaRows, confluent_header
 
 Encoding = Literal["plain", "single-object", "confluent"]
@@ -72,13 +72,10 @@ class AvroEncoder:
     is_whole: bool  # the one column is the value, and not the only field of a record
 
     def encode(self, rows: pa.RecordBatch) -> pa.BinaryArray:
-        columns = [_plain(column) for column in rows.columns]
-        if not self.is_whole or not columns[0].null_count:
-            return self._encoded(columns, rows.num_rows)
-        valid = columns[0].is_valid()
-        found = self._encoded([columns[0].drop_null()], rows.num_rows - columns[0].null_count)
-        places = pc.subtract(pc.cumulative_sum(valid.cast(pa.int64())), 1)
-        return found.take(pc.if_else(valid, places, pa.scalar(None, pa.int64())))
+        if not self.is_whole or not rows.column(0).null_count:
+            return self._encoded(rows.columns, rows.num_rows)
+        values = rows.column(0).drop_null()
+        return with_nulls(self._encoded([values], len(values)), rows.column(0).is_valid())
 
     def _encoded(self, columns: Sequence[pa.Array], count: int) -> pa.BinaryArray:
         step, _ = _plan(self.used.text, self.schema, self.is_whole)
@@ -98,10 +95,6 @@ class AvroEncoder:
             except pa.ArrowInvalid as reason:
                 index, text = first_bad(each.pieces, columns[at], str(reason))
                 raise UnencodableError(self.schema.names[at], index, text) from error
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 def _record_of(text: str) -> Record | None:

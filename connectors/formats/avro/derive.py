@@ -87,8 +87,6 @@ def _type(kind: pa.DataType, name: str, what: str, problems: list[str]) -> Any:
     """Return the Avro type of a value that is not null. `name`: of a record, from the path to it, so it is unique."""
     if kind in _PLAIN:
         return _PLAIN[kind]
-    if types.is_dictionary(kind):
-        return _type(kind.value_type, name, what, problems)
     if types.is_decimal128(kind):
         return {"type": "bytes", "logicalType": "decimal", "precision": kind.precision, "scale": kind.scale}
     if types.is_timestamp(kind):

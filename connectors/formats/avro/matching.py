@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.formats.avro.arrow_types import ArrowTypes, not_null, takes_null
+from connectors.formats.avro.arrow_types import member_name, not_null, takes_null
 from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Node, Primitive, Record, Schema, Union
 from connectors.formats.avro.steps import DURATION
 from connectors.formats.avro.write_nested import ArrayStep, MapStep, RecordStep, UnionStep
@@ -101,10 +101,9 @@ class Matching:
             if step is None:
                 return None
             return LoneStep(what, step) if null is None else OptionalStep(step, branches.index(members[0]))
-        fields = ArrowTypes(self.schema).members(members, ())
-        if not types.is_struct(kind) or [each.name for each in kind] != [each.name for each in fields]:
-            names = ", ".join(each.name for each in fields)
-            raise MismatchError(f"not the STRUCT of a union of several types, with the fields {names}")
+        fields = list(map(member_name, members))
+        if not types.is_struct(kind) or [each.name for each in kind] != fields:
+            raise MismatchError(f"not the STRUCT of a union of several types, with the fields {', '.join(fields)}")
         found = []
         for member, column in zip(members, kind, strict=True):
             step = self._plain(self.schema.follow(member), column.type, f"{what}.{column.name}")
@@ -171,19 +170,16 @@ def _fixed(node: Fixed, kind: pa.DataType, what: str) -> WriteStep:
         _expect(_is_text(kind), "not STRING with a UUID")
         return UuidStep(what, is_fixed=True)
     if node.logical == "duration":
-        _expect(kind.equals(DURATION) or _is_duration(kind), "not STRUCT<months, days, milliseconds> of BIGINT")
+        _expect(_is_duration(kind), "not STRUCT<months, days, milliseconds> of BIGINT")
         return DurationStep(what)
     _expect(_is_bytes(kind), "not BINARY")
     return FixedStep(what, node.size)
 
 
 def _is_duration(kind: pa.DataType) -> bool:
-    names = [each.name for each in DURATION]
-    return types.is_struct(kind) and [each.name for each in kind] == names and all(map(_is_whole, _kinds(kind)))
-
-
-def _kinds(kind: pa.StructType) -> list[pa.DataType]:
-    return [each.type for each in kind]
+    if not types.is_struct(kind) or [each.name for each in kind] != [each.name for each in DURATION]:
+        return False
+    return all(_is_whole(each.type) for each in kind)
 
 
 def _is_whole(kind: pa.DataType) -> bool:

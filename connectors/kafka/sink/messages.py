@@ -25,6 +25,7 @@ from connectors.api.encoding import Part, UnencodableError
 from connectors.bad_values import bad_value
 from connectors.dead_letters import decode_headers
 from connectors.formats.json_rows import json_column, json_objects
+from connectors.formats.nulls import with_nulls
 from connectors.kafka.sink.formats import Encoders
 from connectors.kafka.sink.layout import HEADERS, VALUE, Layout
 from connectors.kafka.sink.target import Topics
@@ -162,8 +163,7 @@ class Messages:
             return self._encoded("value", rows, first_row)
         kept = pc.invert(pc.fill_null(batch.column(self.layout.deleted), False))
         found = self._encoded("value", rows.filter(kept), first_row, np.flatnonzero(kept))
-        places = pc.subtract(pc.cumulative_sum(kept.cast(pa.int64())), 1)
-        return found.take(pc.if_else(kept, places, pa.scalar(None, pa.int64())))
+        return with_nulls(found, kept)
 
     def _encoded(
         self, part: Part, rows: pa.RecordBatch, first_row: int, places: NDArray[np.int64] | None = None
