@@ -130,6 +130,14 @@ def test_more_bytes_than_a_column_can_have_are_an_error() -> None:
     assert len(binary(np.array([0, 0]), None)) == 1
 
 
+def test_a_column_without_a_type_and_a_union_of_one_type() -> None:
+    assert _one(["long", "null"], None, None, column=pa.null()) == [None, None]
+    assert _one("null", None, column=pa.null()) == [None]
+    assert _one(["long"], 3, 4) == [3, 4]
+    wide = [{"type": "fixed", "name": f"F{size}", "size": size} for size in range(1, 71)]
+    assert _one([*wide, "null"], None, None, column=pa.null()) == [None, None]
+
+
 def test_nan_is_written() -> None:
     (found,) = _one("double", float("nan"))
     assert math.isnan(found)
