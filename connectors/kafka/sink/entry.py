@@ -80,6 +80,7 @@ class KafkaSinkEntry(Secured, SinkEntry):
     bootstrap_servers: ${env:TARGET}
     topic: "<topic>-out"  # exists beforehand; readers set isolation.level=read_committed
     format: json  # or {type: avro, registry: {url: …}}; or string, raw: the column `value`
+    # key: [id]  # columns of the key; key_format: {type: avro, registry: {url: …}} gives it a schema
     commit: write-ahead-log  # messages wait in a log, and each slot writes its share in one Kafka transaction
 """,
     )
@@ -174,6 +175,8 @@ class KafkaSinkEntry(Secured, SinkEntry):
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
     def column_problems(self, columns: Sequence[str]) -> Sequence[tuple[tuple[str | int, ...], str]]:
+        if not any(each is not None and each.form == "schema" for each in (self.format, self.key_format)):
+            return []  # without pyarrow
         found = self._formats().name_problems(self.name, self._layout(), columns)
         return [(("format",) if part == "value" else ("key_format",), reason) for part, reason in found]
 
