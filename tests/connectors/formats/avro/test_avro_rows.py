@@ -7,6 +7,7 @@ import json
 import math
 import pickle
 import re
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -337,3 +338,34 @@ def test_an_encoder_of_an_earlier_start_is_for_the_same_schema_only() -> None:
     assert form.reopen(_VALUE, schema, used) is not None
     assert form.reopen(_VALUE, pa.schema([("id", pa.int32())]), used) is None
     assert form.reopen(_VALUE, schema, UsedSchema(used.text, 7)) is None
+
+
+def _calls(rows: pa.RecordBatch) -> int:
+    """Return how many calls of functions the encoding of the rows takes."""
+    encoder = AvroRows(None).open(_VALUE, rows.schema)
+    encoder.encode(rows)  # computes the plan
+    found: list[str] = []
+    sys.setprofile(lambda _frame, event, _argument: found.append(event))
+    try:
+        encoder.encode(rows)
+    finally:
+        sys.setprofile(None)
+    return sum(event in ("call", "c_call") for event in found)
+
+
+def test_no_function_is_called_for_each_row() -> None:
+    some = [
+        {"id": 1, "word": None, "amount": Decimal("-1.50"), "tags": ["a"], "facts": [("k", 1)], "part": {"x": None}},
+        {"id": 2**40, "word": "x", "amount": None, "tags": [], "facts": [], "part": None},
+    ]
+    fields = {
+        "id": pa.int64(),
+        "word": pa.string(),
+        "amount": pa.decimal128(30, 2),
+        "tags": pa.list_(pa.string()),
+        "facts": pa.map_(pa.string(), pa.int64()),
+        "part": pa.struct([("x", pa.int32())]),
+    }
+    schema = pa.schema(list(fields.items()))
+    few, many = (_calls(pa.RecordBatch.from_pylist(some * times, schema)) for times in (2, 2_000))
+    assert many == few > 0
