@@ -242,6 +242,13 @@ class SinkEntry(Entry):
         """Columns of the rows that this entry names, each behind its path in the entry. Checked before a start."""
         return ()
 
+    def column_problems(self, columns: Sequence[str]) -> Sequence[tuple[tuple[str | int, ...], str]]:
+        """Return the reasons why rows with these columns cannot be written, each behind a path in the entry.
+
+        Called by `eos validate` and before a start, if the columns are known.
+        """
+        return ()
+
     @property
     def is_logged(self) -> bool:
         """Whether rows wait in the log of the pipeline (`checkpoint.log`) until a checkpoint is decided."""

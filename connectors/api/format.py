@@ -1,10 +1,14 @@
-"""The entry `format` of a source: the base of the models that `eos.formats` brings."""
+"""The entries `format` of a source and of a sink: the bases of the models that `eos.formats` brings."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias
+
+from pydantic import GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from connectors.api import plugins
 from connectors.api.choice import Chosen
@@ -12,6 +16,7 @@ from connectors.api.model import Strict
 
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
+    from connectors.api.encoding import Form, RowFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +71,43 @@ class FormatEntry(Strict):
         """Extras of `eos-spark` that the format needs, on the driver and wherever tasks run."""
         return frozenset()
 
+    @classmethod
+    def sink_model(cls) -> SinkFormatModel | None:
+        """Return the model of an entry `format` of a sink; None if rows cannot be written in this format."""
+        return None
+
     def build(self) -> Format:
         """Build the format. Raises SpecError."""
         raise NotImplementedError
 
+
+class SinkFormatEntry(Strict):
+    """Base of the entries `format` of a sink. A subclass declares `type` as a Literal with the format's name."""
+
+    type: str
+
+    @property
+    def form(self) -> Form:
+        """How rows are written."""
+        return "schema"
+
+    @property
+    def extras(self) -> frozenset[str]:
+        """Extras of `eos-spark` that the format needs, on the driver and wherever tasks run."""
+        return frozenset()
+
+    @property
+    def needs_topic(self) -> bool:
+        """Whether the name of the topic must be known before the first row."""
+        return False
+
+    def build(self) -> RowFormat:
+        """Build the format, if `form` is `schema`. Raises SpecError."""
+        raise NotImplementedError
+
+
+SinkFormatModel: TypeAlias = type[SinkFormatEntry]
+"""The model of an entry `format` of a sink."""
 
 _DECODED_BY_STEP: Final = "raw, and a step that decodes the bytes"
 _INSTEAD: Final = {
@@ -92,3 +130,38 @@ AnyFormat = Annotated[
     FormatEntry, Chosen(plugins.FORMATS, "type", FormatEntry, other_names=_OTHER_NAMES, unknown=_found)
 ]
 """The type of a field `format` that takes every installed format."""
+
+_NAMES: Final = ("json", "string", "raw")
+"""Formats of a sink that need no further key."""
+
+
+def _sink_model(found: type[FormatEntry]) -> SinkFormatModel | None:
+    return found.sink_model()
+
+
+class _SinkFormat(Chosen[Any]):
+    """A mapping, or the name of a format without further keys."""
+
+    def _validate(self, value: Any, info: ValidationInfo) -> Any:
+        return value if isinstance(value, SinkFormatEntry) else super()._validate(self._mapping(value), info)
+
+    def _mapping(self, value: object) -> object:
+        return {self._key: value} if isinstance(value, str) else value
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"enum": list(_NAMES)}, super().__get_pydantic_json_schema__(schema, handler)]}
+
+
+AnySinkFormat = Annotated[
+    SinkFormatEntry,
+    _SinkFormat(
+        plugins.FORMATS,
+        "type",
+        FormatEntry,
+        _sink_model,
+        "is not a format of a sink",
+        other_names=_OTHER_NAMES,
+        unknown=_found,
+    ),
+]
+"""The type of a field `format` of a sink."""

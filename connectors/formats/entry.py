@@ -1,19 +1,22 @@
-"""The entries `format` of a source: json, string and raw. Imports no pyarrow: only JSON with a schema needs it."""
+"""The entries `format` of a source and of a sink: json, string and raw. Imports no pyarrow: only JSON with a schema
+needs it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.fields import NonEmpty
-from connectors.api.format import FormatEntry, Recognized
+from connectors.api.format import FormatEntry, Recognized, SinkFormatEntry, SinkFormatModel
 from connectors.api.model import mistaken, wrong
+from connectors.schema_registry.entry import RegisteredFormatEntry
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.decoding import Format
+    from connectors.api.encoding import Form, RowFormat
 
 _MAX_NESTING: Final = 64
 
@@ -29,6 +32,53 @@ def _schema(ddl: str) -> str:
     except SpecError as error:
         raise mistaken(error) from None
     return ddl
+
+
+class JsonSinkEntry(RegisteredFormatEntry):
+    """`format: {type: json, registry: …}`: each value is a JSON object, behind the id of its JSON Schema."""
+
+    type: Literal["json"]
+
+    @model_validator(mode="after")
+    def _check_subject(self) -> Self:
+        if self.registry is None and self.record is not None:
+            raise wrong("only a schema has the name of a record", "registry: {url: …}", at="record")
+        if self.subject != "topic-name" and self.record is None:
+            raise wrong("the subject needs the name of a record", "record: com.example.Order", at="subject")
+        return self
+
+    @property
+    def form(self) -> Form:
+        return "json" if self.registry is None else "schema"
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset({"registry"} if self.registry is not None else ())
+
+    def build(self) -> RowFormat:
+        from connectors.formats.json_rows import JsonRows
+
+        return JsonRows(self.registration(), self.record)
+
+
+class StringSinkEntry(SinkFormatEntry):
+    """`format: string`: each value is the column `value`, which is text."""
+
+    type: Literal["string"]
+
+    @property
+    def form(self) -> Form:
+        return "string"
+
+
+class RawSinkEntry(SinkFormatEntry):
+    """`format: raw`: each value is the column `value`, which is binary."""
+
+    type: Literal["raw"]
+
+    @property
+    def form(self) -> Form:
+        return "raw"
 
 
 class JsonEntry(FormatEntry):
@@ -62,6 +112,10 @@ class JsonEntry(FormatEntry):
 
         return JsonFormat(parse_ddl(self.ddl))
 
+    @classmethod
+    def sink_model(cls) -> SinkFormatModel:
+        return JsonSinkEntry
+
 
 class StringEntry(FormatEntry):
     """`format: {type: string}`: each value is UTF-8 text, in the column `value`."""
@@ -84,6 +138,10 @@ class StringEntry(FormatEntry):
 
         return StringFormat()
 
+    @classmethod
+    def sink_model(cls) -> SinkFormatModel:
+        return StringSinkEntry
+
 
 class RawEntry(FormatEntry):
     """`format: {type: raw}`: each value is bytes, in the column `value`."""
@@ -101,3 +159,7 @@ class RawEntry(FormatEntry):
         from connectors.formats.plain import RawFormat
 
         return RawFormat()
+
+    @classmethod
+    def sink_model(cls) -> SinkFormatModel:
+        return RawSinkEntry

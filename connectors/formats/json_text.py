@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-_EXACT_DIGITS: Final = 15
+EXACT_DIGITS: Final = 15
+"""A decimal of more digits is a text."""
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20)))
 _BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 
@@ -46,13 +47,14 @@ def supported(kind: pa.DataType) -> bool:
     if types.is_nested(kind) and not types.is_union(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
         distinct = not types.is_struct(kind) or len({field.name for field in fields}) == len(fields)
-        return distinct and all(_is_bytes(field.type) or supported(field.type) for field in fields)
+        return distinct and all(is_bytes(field.type) or supported(field.type) for field in fields)
     tests = (types.is_null, types.is_boolean, types.is_integer, types.is_floating, types.is_decimal, types.is_date)
     texts = (types.is_time, types.is_timestamp, types.is_string, types.is_large_string, types.is_string_view)
     return any(test(kind) for test in (*tests, *texts))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values of this type are bytes, which become base64 inside another value."""
     tests = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)
     return any(test(kind) for test in tests)
 
@@ -77,12 +79,12 @@ def _scalar(values: pa.Array) -> pa.Array:
         return check_finite(values).cast(pa.float64()).cast(pa.string())
     if types.is_decimal(kind):
         text = values.cast(pa.string())
-        return text if kind.precision <= _EXACT_DIGITS else _quoted(text)
+        return text if kind.precision <= EXACT_DIGITS else _quoted(text)
     if types.is_timestamp(kind):
         zone = "Z" if kind.tz is not None else ""
         text = pc.replace_substring(values.cast(pa.timestamp(kind.unit)).cast(pa.string()), " ", "T")
         return pc.binary_join_element_wise('"', text, zone + '"', "")
-    if _is_bytes(kind):
+    if is_bytes(kind):
         return pc.binary_join_element_wise('"', _base64(values.cast(pa.binary())), '"', "")
     return _quoted(values.cast(pa.string()))
 

@@ -100,7 +100,7 @@ def schemas_of(connection: Connection, ids: Sequence[int]) -> dict[int, Register
 def subjects(connection: Connection) -> int:
     """Return how many subjects the registry has. Blocks for a round trip. Raises SourceError."""
     registry = _registry(connection)
-    with _outage(connection, "its subjects"):
+    with outage(connection, "its subjects"):
         return len(registry.client.get_subjects())
 
 
@@ -109,13 +109,12 @@ class _Registry:
 
     def __init__(self, connection: Connection) -> None:
         from cachetools import LRUCache, TTLCache  # of the extra `registry`
-        from confluent_kafka.schema_registry import SchemaRegistryClient
 
         self._connection = connection
         self._known: MutableMapping[int, RegisteredSchema] = LRUCache(_KEPT)
         self._unknown: MutableMapping[int, None] = TTLCache(_UNKNOWN_KEPT, _UNKNOWN_S)
-        with _outage(connection, "a connection"):
-            self.client: Any = SchemaRegistryClient(_settings(connection))
+        with outage(connection, "a connection"):
+            self.client: Any = open_client(connection)
 
     def is_new(self, schema_id: int) -> bool:
         """Whether no request for the id was sent lately, and the registry may know it."""
@@ -137,7 +136,7 @@ class _Registry:
     def _request(self, schema_id: int) -> RegisteredSchema | None:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
-        with _outage(self._connection, f"schema {schema_id}"):
+        with outage(self._connection, f"schema {schema_id}"):
             try:
                 found = self.client.get_schema(schema_id)
             except SchemaRegistryError as error:
@@ -175,6 +174,13 @@ class _Registry:
 _registry = lru_cache(_REGISTRIES)(_Registry)
 
 
+def open_client(connection: Connection) -> Any:
+    """Return a new client, which keeps no schema yet. Use it as a context manager, inside `outage`."""
+    from confluent_kafka.schema_registry import SchemaRegistryClient  # of the extra `registry`
+
+    return SchemaRegistryClient(_settings(connection))
+
+
 def _settings(connection: Connection) -> dict[str, Any]:
     settings: dict[str, Any] = {"url": connection.url, "timeout": connection.timeout_s, **_RETRIES}
     if connection.username is not None:
@@ -189,7 +195,7 @@ def _settings(connection: Connection) -> dict[str, Any]:
 
 
 @contextmanager
-def _outage(connection: Connection, what: str) -> Iterator[None]:
+def outage(connection: Connection, what: str) -> Iterator[None]:
     """Raise SourceError for each error that keeps the registry from giving `what`."""
     from confluent_kafka.schema_registry import SchemaRegistryError
     from httpx2 import HTTPError

@@ -1,18 +1,21 @@
-"""The entry `registry` of a format. Imports no client."""
+"""The entry `registry` of a format, and the keys of a sink's format beside it. Imports no client."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Final, Self
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from connectors.api.fields import LocalPath, NonEmpty
+from connectors.api.fields import LocalPath, NonEmpty, matching
+from connectors.api.format import SinkFormatEntry
 from connectors.api.model import Strict, wrong
+from connectors.extras import require
 
 if TYPE_CHECKING:
     from connectors.schema_registry.client import Connection
+    from connectors.schema_registry.registration import Registration
 
 
 _SENT: Final = re.compile(r"[^\x00-\x1f\x7f]+")
@@ -76,3 +79,42 @@ class RegistryEntry(Strict):
 
         ca = None if self.ca is None else str(self.ca)
         return Connection(self.url, self.username, self.password, self.token, ca)
+
+
+_FULL_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+
+_RecordName = Annotated[NonEmpty, matching(_FULL_NAME, "a name of letters, digits and _, such as com.example.Order")]
+
+
+class RegisteredFormatEntry(SinkFormatEntry):
+    """Base of the formats of a sink whose schema a registry keeps."""
+
+    registry: RegistryEntry | None = None
+    """The schema registry. The driver registers the schema there before the first task."""
+    subject: Literal["topic-name", "record-name", "topic-record-name"] = "topic-name"
+    """The name of the schema in the registry: of the topic with `-value` or `-key`, of the record, or of both."""
+    register_: bool = Field(True, alias="register")
+    """`false`: the registry must have the schema already."""
+    record: _RecordName | None = None
+    """The name of the record in a derived schema, with its namespace; by default `Value` or `Key`."""
+
+    @model_validator(mode="after")
+    def _check_registry(self) -> Self:
+        if self.registry is None:
+            for field in ("subject", "register_"):
+                if field in self.model_fields_set:
+                    raise wrong("no registry takes a schema", "registry: {url: …}", at=field.rstrip("_"))
+        return self
+
+    @property
+    def needs_topic(self) -> bool:
+        return self.registry is not None and self.subject != "record-name"
+
+    def registration(self) -> Registration | None:
+        """Return the settings of the registration; None without a registry. Raises SpecError."""
+        if self.registry is None:
+            return None
+        require("registry")
+        from connectors.schema_registry.registration import Registration
+
+        return Registration(self.registry.connection(), self.subject, self.register_)

@@ -166,11 +166,15 @@ def _check_columns(document: Document, spec: Spec, known: Mapping[str, Columns])
     """Report columns of the rows that a sink names and that are not there, as far as the columns are known."""
     of_source = {source.name: source for source in spec.sources}
     for index, sink in enumerate(spec.sinks):
+        columns = of_source[sink.from_].columns if sink.from_ in of_source else known.get(str(sink.from_))
+        if columns is None:
+            continue
         for path, name in sink.row_columns:
-            columns = of_source[sink.from_].columns if sink.from_ in of_source else known.get(str(sink.from_))
-            if columns is not None and name not in columns:
+            if name not in columns:
                 found = f"the rows of '{sink.from_}' have no column '{name}'"
                 document.report(("sinks", index, *path), found, tuple(columns), nearest(name, columns))
+        for path, reason in sink.column_problems(columns):
+            document.report(("sinks", index, *path), f"the rows of '{sink.from_}' cannot be written: {reason}")
 
 
 def _check_targets(document: Document, spec: Spec) -> None:

@@ -49,8 +49,12 @@ def keys(schema: Node) -> Iterator[Key]:
 
 
 def as_written(path: str) -> str:
-    """Return the path as the page writes it: a dead letter has the keys of a sink, and security a table."""
+    """Return the path as the page writes it.
+
+    A dead letter has the keys of a sink, `key_format` has the keys of `format`, and security has a table.
+    """
     path = re.sub(r"^dead_letter\.", "sinks[].", path)
+    path = re.sub(r"^sinks\[\]\.key_format\.", "sinks[].format.", path)
     return re.sub(r"^(sources|sinks)\[\]\.security\.", "security.", path)
 
 

@@ -210,7 +210,7 @@ MUTANTS: Final = (
         name="a long decimal is written as a number that loses digits",
         rule=_NESTED,
         path=_TEXT,
-        before="        return text if kind.precision <= _EXACT_DIGITS else _quoted(text)\n",
+        before="        return text if kind.precision <= EXACT_DIGITS else _quoted(text)\n",
         after="        return text\n",
         caught_by=(f"{_NESTED_TESTS}::test_the_text_is_the_same",),
     ),

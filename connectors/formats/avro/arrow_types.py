@@ -62,7 +62,7 @@ class ArrowTypes:
 
     def members(self, types: Sequence[Node], inside: Sequence[str]) -> list[pa.Field]:
         """Return the fields of the STRUCT of a union of several types."""
-        return [pa.field(_member_name(each), self.type(each, inside)) for each in types]
+        return [pa.field(member_name(each), self.type(each, inside)) for each in types]
 
     def type(self, node: Node, inside: Sequence[str]) -> pa.DataType:
         """Return the type of a column that holds these values, or null."""
@@ -106,7 +106,8 @@ def takes_null(node: Node) -> bool:
     return node == Primitive("null") or (isinstance(node, Union) and Primitive("null") in node.branches)
 
 
-def _member_name(node: Node) -> str:
+def member_name(node: Node) -> str:
+    """Return the name of the field that holds a type of a union of several types."""
     match node:
         case Primitive():
             return f"member_{node.type}"

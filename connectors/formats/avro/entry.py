@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from connectors.api.fields import LocalPath, NonEmpty
-from connectors.api.format import FormatEntry, Recognized
+from connectors.api.format import FormatEntry, Recognized, SinkFormatModel
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.schema_registry.entry import RegistryEntry
@@ -71,7 +71,7 @@ class AvroEntry(FormatEntry):
 
     @property
     def schema_text(self) -> str:
-        return self.text if self.text is not None else _content(self.schema_file)
+        return self.text if self.text is not None else schema_in(self.schema_file)
 
     @classmethod
     def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
@@ -96,6 +96,12 @@ class AvroEntry(FormatEntry):
         note = f"{file} is schema {number} of the registry"
         return Recognized(keys, tuple(entry.build().schema.names), note, {file: text}, needs_registry=True)
 
+    @classmethod
+    def sink_model(cls) -> SinkFormatModel:
+        from connectors.formats.avro.sink_entry import AvroSinkEntry
+
+        return AvroSinkEntry
+
     def build(self) -> Format:
         require("avro")
         from connectors.formats.avro.avro_format import AvroFormat
@@ -110,13 +116,13 @@ class AvroEntry(FormatEntry):
         if self.registry is not None:
             require("registry")
             return RegisteredWriters(self.registry.connection())
-        texts = [_content(path) for path in self.writer_schema_files]
+        texts = [schema_in(path) for path in self.writer_schema_files]
         if self.encoding == "single-object":
             return GivenWriters((self.schema_text, *texts))
         return OneWriter(texts[0] if texts else self.schema_text)
 
 
-def _content(path: Path | None) -> str:
+def schema_in(path: Path | None) -> str:
     """Return the text of a file with a schema. Raises SpecError if it cannot be read."""
     assert path is not None
     try:

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
+from connectors.kafka.sink.formats import Formats
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.place import Place
 from connectors.kafka.sink.target import check_markers, check_repeats, check_timeout, facts_of, in_sink_words
 from connectors.kafka.topics import metadata
 from eos.errors import ConnectorError
 
+_WITHOUT_SCHEMAS: Final = Formats()
+
 
 def findings(
-    sink: str, place: Place, layout: Layout, schema: pa.Schema | None, *, repeats: bool = False
+    sink: str,
+    place: Place,
+    layout: Layout,
+    schema: pa.Schema | None,
+    formats: Formats = _WITHOUT_SCHEMAS,
+    *,
+    repeats: bool = False,
 ) -> Sequence[Finding]:
     """Check one sink. Blocks for a few times `connect_timeout_s` at most; raises nothing that the cluster causes."""
     try:
@@ -32,7 +42,7 @@ def findings(
     except ConnectorError as error:
         return [_failed("reachable", error)]
     if schema is not None:
-        found.append(_tried("columns", partial(_columns, sink, layout, schema)))
+        found.append(_tried("columns", partial(_columns, sink, layout, formats, schema)))
     return found
 
 
@@ -53,8 +63,9 @@ def _markers(admin: Client, topic: str) -> str:
     return f"topic {topic} {'is there' if check_markers(admin, topic) else 'will be created'}"
 
 
-def _columns(sink: str, layout: Layout, schema: pa.Schema) -> str:
+def _columns(sink: str, layout: Layout, formats: Formats, schema: pa.Schema) -> str:
     layout.check(sink, schema)
+    formats.check_rows(sink, layout, schema)
     return f"the value has {', '.join(layout.value_columns(schema))}"
 
 

@@ -18,6 +18,7 @@ from connectors.api.fields import (
     as_written,
     without,
 )
+from connectors.api.format import AnySinkFormat
 from connectors.api.guarantee import Guarantee, PipelineContext, at_least_once, log_needs, with_each_checkpoint
 from connectors.api.model import refuse, wrong
 from connectors.api.template import Template
@@ -28,6 +29,7 @@ from connectors.log.place import LogPlace
 if TYPE_CHECKING:
     from connectors.api.contracts import Sink
     from connectors.dead_letters import DeadLetter
+    from connectors.kafka.sink.formats import Formats
     from connectors.kafka.sink.layout import Layout
 
 _NO_TWO_PHASE: Final = (
@@ -58,6 +60,7 @@ def _a_second(timeout_s: float) -> float:
 
 _PROMISE: Final = "exactly-once: rows wait in a log and are applied in one transaction with their marker"
 _TOPIC: Final = "a topic that exists"
+_REGISTRY: Final = "a schema registry that answers at each start, and loses no schema"
 
 
 class KafkaSinkEntry(Secured, SinkEntry):
@@ -76,7 +79,8 @@ class KafkaSinkEntry(Secured, SinkEntry):
     connector: kafka
     bootstrap_servers: ${env:TARGET}
     topic: "<topic>-out"  # exists beforehand; readers set isolation.level=read_committed
-    format: json  # or string, raw: the column `value`
+    format: json  # or {type: avro, registry: {url: …}}; or string, raw: the column `value`
+    # key: [id]  # columns of the key; key_format: {type: avro, registry: {url: …}} gives it a schema
     commit: write-ahead-log  # messages wait in a log, and each slot writes its share in one Kafka transaction
 """,
     )
@@ -86,11 +90,15 @@ class KafkaSinkEntry(Secured, SinkEntry):
     """Where all messages go; exists beforehand. Or give `topic_column`."""
     topic_column: NonEmpty | None = None
     """A text column that names the topic of each row; rows for a topic that does not exist stop the pipeline."""
-    format: Literal["json", "string", "raw"] = "json"
-    """The value: a JSON object of all columns that say nothing else; or the column `value`, as text or as bytes."""
+    format: AnySinkFormat | None = None
+    """The value: `json` (the default), an object of all columns that say nothing else; `avro`, a record of them; or
+    `string` or `raw`, the column `value`."""
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     """Columns of the key. Of one, text and bytes are written as they are, other types as JSON; several make a JSON
     object."""
+    key_format: AnySinkFormat | None = None
+    """`avro` or `json` with a registry: the key has a schema. Of one column, the key is its value; of several, a
+    record."""
     headers: dict[str, NonEmpty] = Field(default_factory=dict)
     """Name of each header, and the column that it takes its value from: text, binary, a whole number or a timestamp."""
     partition: NonEmpty | None = None
@@ -128,6 +136,19 @@ class KafkaSinkEntry(Secured, SinkEntry):
             raise wrong(found, "topic: orders", "topic_column: destination", at="topic")
         return self
 
+    @model_validator(mode="after")
+    def _schemas_fit_topics(self) -> Self:
+        if self.key_format is not None and self.key_format.form != "schema":
+            found = f"a key has no format '{self.key_format.type}' without a registry"
+            raise wrong(found, "without key_format, one column is written as it is", at="key_format")
+        if self.key_format is not None and self.key is None:
+            raise wrong("key_format without key", "key: [id]", at="key_format")
+        for name, entry in (("format", self.format), ("key_format", self.key_format)):
+            if self.topic is None and entry is not None and entry.needs_topic:
+                found = "each row names its topic, so the subject of its schema is not known before the first row"
+                raise wrong(found, "subject: record-name", "topic: orders", at=name)
+        return self
+
     @classmethod
     def dead_letter_model(cls) -> type[SinkEntry]:
         return KafkaDeadLetter
@@ -153,6 +174,17 @@ class KafkaSinkEntry(Secured, SinkEntry):
         named: list[tuple[tuple[str | int, ...], str]] = [(("key", at), name) for at, name in enumerate(self.key or ())]
         return named + ([(("deleted",), self.deleted)] if self.deleted is not None else [])
 
+    def column_problems(self, columns: Sequence[str]) -> Sequence[tuple[tuple[str | int, ...], str]]:
+        if not any(each is not None and each.form == "schema" for each in (self.format, self.key_format)):
+            return []  # without pyarrow
+        found = self._formats().name_problems(self.name, self._layout(), columns)
+        return [(("format",) if part == "value" else ("key_format",), reason) for part, reason in found]
+
+    @property
+    def extras(self) -> frozenset[str]:
+        given = [each.extras for each in (self.format, self.key_format) if each is not None]
+        return super().extras.union(*given)
+
     @property
     def rejects_after_decision(self) -> bool:
         """A topic has no constraints."""
@@ -176,13 +208,14 @@ class KafkaSinkEntry(Secured, SinkEntry):
 
     def guarantee(self, context: PipelineContext) -> Guarantee:
         markers = "a compacted topic for the markers: created at the first start, or by an administrator"
+        needs = [markers, *([_REGISTRY] if "registry" in self.extras else [])]
         if context.at_least_once:
-            return at_least_once(context, self.name, [f"{_TOPIC} and is not compacted", markers])
+            return at_least_once(context, self.name, [f"{_TOPIC} and is not compacted", *needs])
         return Guarantee(
             self.name,
             _PROMISE,
             with_each_checkpoint(context, "one slot's messages after another's"),
-            (f"{_TOPIC}, and readers with isolation.level=read_committed", markers, log_needs(context)),
+            (f"{_TOPIC}, and readers with isolation.level=read_committed", *needs, log_needs(context)),
             (
                 "a checkpoint that a quarter of `transaction_timeout` is too short for becomes visible in several "
                 "parts",
@@ -206,6 +239,7 @@ class KafkaSinkEntry(Secured, SinkEntry):
             "name": self.name,
             "bootstrap_servers": self.bootstrap_servers,
             "layout": self._layout(),
+            "formats": self._formats(),
             "log": LogPlace(context.log_at, self.slots),
             "partitioner": self.partitioner,
             "transaction_timeout_s": self.transaction_timeout_s,
@@ -220,16 +254,26 @@ class KafkaSinkEntry(Secured, SinkEntry):
         return Layout(
             topic=self.topic,
             topic_column=self.topic_column,
-            format=self.format,
+            format=self.format.form if self.format is not None else "json",
             key=tuple(self.key or ()),
+            key_has_schema=self.key_format is not None,
             headers=dict(self.headers),
             partition=self.partition,
             timestamp=self.timestamp,
             deleted=self.deleted,
         )
 
+    def _formats(self) -> Formats:
+        from connectors.kafka.sink.formats import Formats  # loads pyarrow
 
-_OF_ROWS: Final = ("topic_column", "format", "key", "headers", "partition", "timestamp", "deleted")
+        value = self.format if self.format is not None and self.format.form == "schema" else None
+        return Formats(
+            value.build() if value is not None else None,
+            self.key_format.build() if self.key_format is not None else None,
+        )
+
+
+_OF_ROWS: Final = ("topic_column", "format", "key", "key_format", "headers", "partition", "timestamp", "deleted")
 
 
 class KafkaDeadLetter(DeadLetterEntry, KafkaSinkEntry):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final
 
 import pyarrow as pa
 from pyarrow import types
 
+from connectors.api.encoding import Form
 from connectors.formats.json_text import supported
 from connectors.kafka.columns import METADATA
 from connectors.spark_types import spark_type
@@ -26,8 +27,9 @@ class Layout:
 
     topic: str | None  # of all rows; None: `topic_column` says it row by row
     topic_column: str | None = None
-    format: Literal["json", "string", "raw"] = "json"
+    format: Form = "json"
     key: tuple[str, ...] = ()  # of one: its text or bytes as they are, else JSON; of several: a JSON object
+    key_has_schema: bool = False  # a RowFormat writes it
     headers: Mapping[str, str] = field(default_factory=dict)  # header -> column
     carried: str | None = None  # a column with headers that a record had already, as dead_letters.encode_headers
     partition: str | None = None  # None: the partitioner chooses by the key
@@ -36,10 +38,14 @@ class Layout:
 
     def value_columns(self, schema: pa.Schema) -> list[str]:
         """What the value is made of: every column that says nothing else, but not the source's own metadata."""
-        if self.format != "json":
+        return self.value_names(schema.names)
+
+    def value_names(self, names: Sequence[str]) -> list[str]:
+        """Return the columns of the value, of rows with columns of these names."""
+        if self.format in ("string", "raw"):
             return [VALUE]
         elsewhere = {*METADATA.names, self.topic_column, self.partition, self.timestamp, self.deleted}
-        return [name for name in schema.names if name not in elsewhere and name not in self.headers.values()]
+        return [name for name in names if name not in elsewhere and name not in self.headers.values()]
 
     def columns(self, schema: pa.Schema) -> list[str]:
         """All that is needed of a row, each once."""
@@ -59,8 +65,7 @@ class Layout:
         if not self.value_columns(schema):
             wrong.append("no column is left for the value")
         if wrong:
-            message = f"sink {sink}: the rows do not make messages: {'; '.join(wrong)}"
-            raise TargetError(message, remedy="let the last step select what the sink names, with CAST where it needs")
+            raise not_messages(sink, wrong)
 
     def _unfit(self, schema: pa.Schema) -> Sequence[tuple[str, pa.DataType, str]]:
         wanted = {
@@ -78,10 +83,16 @@ class Layout:
         json_columns = self.value_columns(schema) if self.format == "json" else []
         for name in json_columns:
             wanted[name] = ("of a type that JSON has: encode it, for example with base64()", supported)
-        for name in self.key:
+        for name in () if self.key_has_schema else self.key:
             wanted.setdefault(name, ("of a type for keys", _is_plain_or_json if len(self.key) == 1 else supported))
         found = [(name, schema.field(name).type, *test) for name, test in wanted.items() if name is not None]
         return [(name, kind, words) for name, kind, words, fits in found if not fits(kind)]
+
+
+def not_messages(sink: str, reasons: Sequence[str]) -> TargetError:
+    """Return the error for rows that cannot be written as messages."""
+    message = f"sink {sink}: the rows do not make messages: {'; '.join(reasons)}"
+    return TargetError(message, remedy="let the last step select what the sink names, with CAST where it needs")
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
@@ -17,11 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from confluent_kafka import Producer
+from numpy.typing import NDArray
 from pyarrow import types
 
-from connectors.bad_values import bad_value, convert_checked
+from connectors.api.encoding import Part, UnencodableError
+from connectors.bad_values import bad_value
 from connectors.dead_letters import decode_headers
-from connectors.formats.json_text import json_text
+from connectors.formats.json_rows import json_column, json_objects
+from connectors.formats.nulls import with_nulls
+from connectors.kafka.sink.formats import Encoders
 from connectors.kafka.sink.layout import HEADERS, VALUE, Layout
 from connectors.kafka.sink.target import Topics
 
@@ -39,6 +44,7 @@ class Messages:
     layout: Layout
     rows: pa.Schema
     topics: Topics
+    encoders: Encoders = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -121,19 +127,27 @@ class Messages:
         return stamps
 
     def _key(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
+        if "key" in self.encoders:
+            return self._encoded("key", batch.select(self.layout.key), first_row)
         (name, *more) = self.layout.key
         if more:
-            return self._json(batch, self.layout.key, first_row)
+            with _bad_rows(first_row):
+                return json_objects(batch.select(self.layout.key))
         column = batch.column(name)
         if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
             return column
         if pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type):
             return column.cast(pa.binary())
-        return convert_checked(json_text, name, column, first_row)
+        with _bad_rows(first_row):
+            return json_column(name, column)
 
     def _value(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
+        names = self.layout.value_columns(self.rows)
+        if "value" in self.encoders:
+            return self._encoded_value(batch, names, first_row)
         if self.layout.format == "json":
-            values = self._json(batch, tuple(self.layout.value_columns(self.rows)), first_row)
+            with _bad_rows(first_row):
+                values = json_objects(batch.select(names))
         else:
             values = batch.column(VALUE)
         values = values.cast(pa.binary())
@@ -142,13 +156,21 @@ class Messages:
         gone = pc.fill_null(batch.column(self.layout.deleted), False)
         return pc.if_else(gone, pa.scalar(None, pa.binary()), values)
 
-    def _json(self, batch: pa.RecordBatch, names: tuple[str, ...], first_row: int) -> pa.Array:
-        texts = [convert_checked(json_text, name, batch.column(name), first_row) for name in names]
-        parts: list[pa.Array | str] = []
-        for name, text in zip(names, texts, strict=True):
-            label = json_text(pa.array([name]))[0].as_py()
-            parts += [("," if parts else "{") + label + ":", pc.fill_null(text, "null")]
-        return pc.binary_join_element_wise(*parts, "}", "")
+    def _encoded_value(self, batch: pa.RecordBatch, names: Sequence[str], first_row: int) -> pa.Array:
+        """Encode the rows that are not deleted: a tombstone's columns may hold nothing that the schema takes."""
+        rows = batch.select(names)
+        if self.layout.deleted is None:
+            return self._encoded("value", rows, first_row)
+        kept = pc.invert(pc.fill_null(batch.column(self.layout.deleted), False))
+        found = self._encoded("value", rows.filter(kept), first_row, np.flatnonzero(kept))
+        return with_nulls(found, kept)
+
+    def _encoded(
+        self, part: Part, rows: pa.RecordBatch, first_row: int, places: NDArray[np.int64] | None = None
+    ) -> pa.Array:
+        """Encode a part of the messages. `places`: where the rows are in the batch; None: all of them."""
+        with _bad_rows(first_row, places):
+            return self.encoders[part].encode(rows)
 
     def _headers(self, batch: pa.RecordBatch, first_row: int) -> pa.Array:
         """Each header's column becomes every so-manieth entry of one long list, which is then cut into rows."""
@@ -196,6 +218,16 @@ class Messages:
             at = pc.index(pc.greater(sizes, most), True).as_py()
             reason = f"a message of some {sizes[at].as_py():,} bytes, where Kafka takes {most:,}"
             raise bad_value("value", first_row + at, reason)
+
+
+@contextmanager
+def _bad_rows(first_row: int, places: NDArray[np.int64] | None = None) -> Iterator[None]:
+    """Raise BadRowError for a value that cannot be encoded."""
+    try:
+        yield
+    except UnencodableError as error:
+        at = error.index if places is None else int(places[error.index])
+        raise bad_value(error.column, first_row + at, error.reason) from error
 
 
 def parts(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

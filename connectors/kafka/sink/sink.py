@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
+from connectors.api.encoding import UsedSchema
 from connectors.kafka.settings import Connection, check_properties
 from connectors.kafka.sink.doctor import findings
+from connectors.kafka.sink.formats import Encoders, Formats
 from connectors.kafka.sink.layout import Layout
 from connectors.kafka.sink.ledger import KafkaLedger
 from connectors.kafka.sink.messages import Messages, parts, sender
 from connectors.kafka.sink.place import MARKERS, Place
 from connectors.kafka.sink.producer import PlainProducer
 from connectors.kafka.sink.target import Facts, Topics
-from connectors.known import decode_known, encode_known
+from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
 from connectors.log.writer import LogWriter
@@ -28,6 +30,14 @@ from eos.errors import TargetError
 from twophase import faults
 from twophase.ids import TransactionId
 from twophase.values import Committable
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTopic:
+    """The target of a sink whose messages have schemas, as a start has found it."""
+
+    facts: Facts
+    schemas: dict[str, UsedSchema]  # by the part of a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +53,10 @@ class KafkaSink:
     markers: str = MARKERS
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     repeats: bool = False  # rows may come twice, and late (at-least-once): no topic that keeps the newest of each key
+    formats: Formats = field(default=Formats(), repr=False)  # parts with schemas; not of an opened sink
     rows: pa.Schema | None = None  # of an opened sink
     topics: Topics | None = None  # of an opened sink
+    encoders: Encoders = field(default_factory=dict)  # of an opened sink
 
     def __post_init__(self) -> None:
         """Raises SpecError for a property that takes code; what else may not be set, the spec has refused."""
@@ -66,31 +78,56 @@ class KafkaSink:
 
     def open(self, schema: pa.Schema) -> KafkaSink:
         """See Sink. Creates nothing. Raises TargetError, SinkUnavailableError."""
-        self.layout.check(self.name, schema)
-        topics = Topics.of_sink(self.name, self.place, repeats=self.repeats)
+        topics = self._checked(schema)
+        encoders = self.formats.open(self.name, self.layout, schema)
         self.log.open()
-        return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
+        return self._opened_as(schema, topics, encoders)
+
+    def _checked(self, schema: pa.Schema) -> Topics:
+        self._check_rows(schema)
+        return Topics.of_sink(self.name, self.place, repeats=self.repeats)
+
+    def _check_rows(self, schema: pa.Schema) -> None:
+        self.layout.check(self.name, schema)
+        self.formats.check_rows(self.name, self.layout, schema)
+
+    def _opened_as(self, schema: pa.Schema, topics: Topics, encoders: Encoders) -> KafkaSink:
+        """Return the sink that is sent to the tasks: they need no registry, and get no login for one."""
+        log = self.log.on_driver()
+        return replace(self, log=log, rows=schema, topics=topics, encoders=encoders, formats=Formats())
 
     @property
     def cached_target(self) -> str | None:
         """See Sink. Where rows name their topics, tasks ask the cluster."""
         if self.topics is None or self.topics.only is None or self.repeats:
             return None
-        return encode_known(self._place_text, Facts, self.topics.only)
+        if not self.encoders:
+            return encode_known(self._place_text, Facts, self.topics.only)
+        used: dict[str, UsedSchema] = {part: encoder.used for part, encoder in self.encoders.items()}
+        return encode_known(self._place_text, KnownTopic, KnownTopic(self.topics.only, used))
 
     def open_cached(self, schema: pa.Schema, known: str) -> KafkaSink:
-        self.layout.check(self.name, schema)
-        facts = decode_known(self.name, self._place_text, Facts, known)
+        self._check_rows(schema)
+        encoders: Encoders | None = {}
+        if self.formats == Formats():
+            facts = decode_known(self.name, self._place_text, Facts, known)
+        else:
+            learned = decode_known(self.name, self._place_text, KnownTopic, known)
+            facts = learned.facts
+            encoders = self.formats.reopen(self.name, self.layout, schema, learned.schemas)
+        if encoders is None:
+            raise must_wait(self.name, "the rows have got another schema, which is not registered yet")
         topics = Topics(self.place.connection, facts, self.place.markers, self.repeats)
-        return replace(self, log=self.log.on_driver(), rows=schema, topics=topics)
+        return self._opened_as(schema, topics, encoders)
 
     @property
     def _place_text(self) -> str:
         return f"{self.bootstrap_servers}, topic {self.layout.topic}"
 
     def dry_run(self, schema: pa.Schema) -> Sequence[str]:
-        """See Sink. To open it makes nothing, either."""
-        return self.open(schema).columns
+        topics = self._checked(schema)
+        self.formats.dry_run(self.name, self.layout, schema)
+        return self._opened_as(schema, topics, {}).columns
 
     @property
     def columns(self) -> Sequence[str]:
@@ -109,11 +146,11 @@ class KafkaSink:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened
         slots = self.log.slots_for(replaces)
-        return LogWriter(self.log.open(), Messages(self.layout, rows, topics), slots, transaction)
+        return LogWriter(self.log.open(), Messages(self.layout, rows, topics, self.encoders), slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
         rows, topics = self._opened
-        return KafkaDirectWriter(self.name, self.place, Messages(self.layout, rows, topics), transaction)
+        return KafkaDirectWriter(self.name, self.place, Messages(self.layout, rows, topics, self.encoders), transaction)
 
     def committer(self, pipeline: str) -> LogCommitter:
         ledger = KafkaLedger(self.name, self.place, self.log.slots, pipeline)
@@ -122,7 +159,8 @@ class KafkaSink:
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
         """See Sink. Any number of writers will do: they write to the log."""
         del writers
-        return [*self.log.check(), *findings(self.name, self.place, self.layout, schema, repeats=self.repeats)]
+        found = findings(self.name, self.place, self.layout, schema, self.formats, repeats=self.repeats)
+        return [*self.log.check(), *found, *self.formats.findings(self.name, self.layout, schema)]
 
     @property
     def _opened(self) -> tuple[pa.Schema, Topics]:

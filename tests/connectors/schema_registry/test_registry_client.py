@@ -3,54 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 
 from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
 from eos.errors import SourceError
-
-
-class _Server(ThreadingHTTPServer):
-    """Gives one answer after another; the last one for ever."""
-
-    def __init__(self, *answers: tuple[int, str]) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.answers = list(answers)
-        self.requests: list[tuple[str, str]] = []  # path and Authorization
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: _Server
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.path, self.headers.get("Authorization", "")))
-        answers = self.server.answers
-        status, body = answers.pop(0) if len(answers) > 1 else answers[0]
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Leave standard error to the tests."""
-
-
-@contextmanager
-def _serving(*answers: tuple[int, str]) -> Iterator[tuple[_Server, Connection]]:
-    with _Server(*answers) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server, Connection(f"http://127.0.0.1:{server.server_port}")
-        finally:
-            server.shutdown()
-            thread.join()
-
+from tests.connectors.schema_registry.served import serving
 
 _UNKNOWN = (404, json.dumps({"error_code": 40403, "message": "Schema not found"}))
 _FIXED = '{"type": "fixed", "name": "F", "size": 1}'
@@ -80,14 +39,14 @@ _KNOWN = (200, json.dumps({"schema": _FIXED}))
     ],
 )
 def test_an_answer_that_is_not_a_registrys_is_an_outage(answer: tuple[int, str]) -> None:
-    with _serving(answer) as (_, connection), pytest.raises(SourceError):
+    with serving(answer) as (_, connection), pytest.raises(SourceError):
         schemas_of(connection, [7])
 
 
 def test_an_unknown_id_is_requested_twice_and_then_not_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("connectors.schema_registry.client.time.sleep", slept.append)
-    with _serving(_UNKNOWN) as (server, connection):
+    with serving(_UNKNOWN) as (server, connection):
         for _ in range(3):
             assert schemas_of(connection, [7, 8]) == {7: None, 8: None}
         assert sorted(path.partition("?")[0] for path, _ in server.requests) == [
@@ -99,19 +58,19 @@ def test_an_unknown_id_is_requested_twice_and_then_not_for_a_while(monkeypatch: 
 
 def test_more_schemas_than_a_process_keeps_are_known_in_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.schema_registry.client._KEPT", 3)
-    with _serving(_KNOWN) as (_, connection):
+    with serving(_KNOWN) as (_, connection):
         assert None not in schemas_of(connection, range(1, 11)).values()
 
 
 def test_an_id_beyond_a_registrys_numbers_is_unknown_without_a_request() -> None:
-    with _serving((404, json.dumps({"error_code": 404}))) as (server, connection):
+    with serving((404, json.dumps({"error_code": 404}))) as (server, connection):
         assert schemas_of(connection, [2**31, 2**32 - 1]) == {2**31: None, 2**32 - 1: None}
         assert server.requests == []
 
 
 def test_many_unknown_ids_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.schema_registry.client.time.sleep", lambda _seconds: pytest.fail("it waits"))
-    with _serving(_UNKNOWN) as (server, connection):
+    with serving(_UNKNOWN) as (server, connection):
         assert set(schemas_of(connection, range(1, 31)).values()) == {None}
         assert len(server.requests) == 30
 
@@ -127,7 +86,7 @@ def test_h35_the_hash_that_head_keeps_is_the_same_for_ever() -> None:
 
 
 def test_references_in_a_circle_end() -> None:
-    with _serving(_referring("s")) as (server, connection):
+    with serving(_referring("s")) as (server, connection):
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED, (_FIXED,))}
         assert len(server.requests) == 2
         assert "deleted=true" in server.requests[1][0]
@@ -141,7 +100,7 @@ def test_an_authority_that_is_not_there_is_an_error_of_the_registry(tmp_path: Pa
 
 
 def test_no_password_goes_to_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with _serving((200, "[]")) as (server, connection):
+    with serving((200, "[]")) as (server, connection):
         known = Connection(connection.url, "reader", "of-orders")
         monkeypatch.setenv("http_proxy", connection.url)
         monkeypatch.setenv("no_proxy", "")
@@ -153,7 +112,7 @@ def test_no_password_goes_to_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_schema_is_requested_once() -> None:
-    with _serving(_KNOWN) as (server, connection):
+    with serving(_KNOWN) as (server, connection):
         for _ in range(3):
             assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
         assert len(server.requests) == 1
@@ -161,12 +120,12 @@ def test_a_schema_is_requested_once() -> None:
 
 def test_an_id_that_the_second_request_finds_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("connectors.schema_registry.client.time.sleep", lambda _seconds: None)
-    with _serving(_UNKNOWN, _KNOWN) as (_, connection):
+    with serving(_UNKNOWN, _KNOWN) as (_, connection):
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
 
 
 def test_a_token_is_sent_and_not_shown() -> None:
-    with _serving((200, "[]"), (403, "{}")) as (server, connection):
+    with serving((200, "[]"), (403, "{}")) as (server, connection):
         known = Connection(connection.url, token="of-orders")
         assert subjects(known) == 0
         with pytest.raises(SourceError, match="answers 403 for its subjects") as denied:
