@@ -141,7 +141,7 @@ def differences(record: Record, names: Sequence[str], inside: str) -> Iterator[s
     """Yield the columns that the schema has no field for, and the fields without a column. `inside`: of a STRUCT."""
     known = [each.name for each in record.fields]
     yield from (f"the schema has no field for column {inside}{name}" for name in names if name not in known)
-    yield from (f"there is no column {inside}{name}, which the schema has" for name in known if name not in names)
+    yield from (f"column {inside}{name} is missing, which the schema has" for name in known if name not in names)
 
 
 def _expect(fits: bool, reason: str) -> None:

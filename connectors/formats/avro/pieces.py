@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from connectors.formats.avro.cursor import Flags, Ints
+from connectors.formats.spans import Flags, Ints
 
 Piece: TypeAlias = pa.BinaryArray | pa.BinaryScalar
 """Some bytes of each row. A scalar is the same bytes in all rows; a null has none."""

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.formats.avro.cursor import Ints
 from connectors.formats.avro.pieces import (
     Piece,
     chosen,
@@ -24,6 +23,7 @@ from connectors.formats.avro.pieces import (
     offsets_of,
     spread,
 )
+from connectors.formats.spans import Ints
 
 _UUID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 _TIME: Final = r"^(?P<h>[01]\d|2[0-3]):(?P<m>[0-5]\d):(?P<s>[0-5]\d)(?:\.(?P<f>\d{1,6}))?$"

@@ -358,7 +358,7 @@ def test_rows_are_merged_and_keys_go(world: World, merge: OpenMerge) -> None:
 
 
 @pytest.mark.parametrize("what", ["put", "deleted"])
-def test_rows_that_are_not_merged_are_noticed(world: World, merge: Merge, what: str) -> None:
+def test_rows_that_are_not_merged_are_noticed(world: World, merge: OpenMerge, what: str) -> None:
     """By PostgreSQL's counts, and by MySQL's warnings."""
     world.script.on("WITH merged AS", [(1 if what == "put" else 2,)])
     world.script.on("SELECT count.* JOIN pg_temp", [(1 if what == "deleted" else 0,)])
