@@ -199,8 +199,10 @@ def test_secrets_and_formats_of_another_distribution(world: Plugins) -> None:
         cellar='''
             from typing import ClassVar, Literal
 
+            from connectors.api.decoding import Format
             from connectors.api.format import FormatEntry
             from connectors.api.secret import Secrets, UnresolvedError
+            from connectors.formats.plain import StringFormat
 
 
             class Cellar(Secrets):
@@ -219,6 +221,9 @@ def test_secrets_and_formats_of_another_distribution(world: Plugins) -> None:
 
                 api_version: ClassVar[int] = 1
                 type: Literal["reversed"]
+
+                def build(self) -> Format:
+                    return StringFormat()
         ''',
     )
     text = Path("other.yaml").read_text().replace("type: string", "type: reversed")

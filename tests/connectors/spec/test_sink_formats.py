@@ -77,7 +77,7 @@ def test_a_format_is_a_name_or_a_mapping(tmp_path: Path, sink: str, form: str, e
     ("sink", "path", "found"),
     [
         ("topic: t, format: jsn", "format.type", "did you mean 'json'"),
-        ("topic: t, format: protobuf", "format.type", "use raw, and a step that decodes the bytes"),
+        ("topic: t, format: parquet", "format.type", "use raw, and a step that decodes the bytes"),
         (f"topic: t, format: {{type: avro, {_REGISTRY}, regster: false}}", "format.regster", "did you mean 'register'"),
         ("topic: t, format: {type: avro, encoding: confluent}", "format.encoding", "confluent without a registry"),
         (f"topic: t, format: {{type: avro, encoding: plain, {_REGISTRY}}}", "format.encoding", "a registry with plain"),
