@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.api.contracts import METADATA
+from connectors.api.contracts import EVENT_METADATA, METADATA
 from connectors.log.keyed import Upsert
 from eos.errors import TargetError
 
@@ -42,7 +42,7 @@ def row_columns(
     `renamed`: by column of the table, that of the rows; any other keeps its name.
     """
     to_table = {name: column for column, name in renamed.items()}
-    dispensable = METADATA if upsert is None or upsert.deleted is None else METADATA | {upsert.deleted}
+    dispensable = METADATA | EVENT_METADATA | {upsert.deleted if upsert is not None else None}
     rows = tuple(
         RowColumn(
             name=field.name,

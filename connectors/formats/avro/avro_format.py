@@ -18,6 +18,7 @@ from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
 from connectors.formats.avro.writers import RegisteredWriters, Writers, parsed
+from connectors.formats.parts import in_order
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -91,7 +92,7 @@ class AvroFormat:
                 rows, places = rows.filter(pa.array(kept)), places[kept]
             parts.append((places, rows))
         unread = tuple(Undecodable(at, bad[at]) for at in sorted(bad))
-        return Decoded(_in_order(parts, self.schema), unread, schemas)
+        return Decoded(in_order(parts, self.schema), unread, schemas)
 
     def _add_tombstones(self, places: Ints, parts: list[tuple[Ints, pa.RecordBatch]], bad: dict[int, str]) -> None:
         never_null = [field.name for field in self.schema if not field.nullable]
@@ -137,13 +138,3 @@ def _plan(writer: Schema | str, reader: str, truncate: bool) -> RecordStep | str
         return resolve(writer, parsed(reader), truncate=truncate)
     except IncompatibleError as error:
         return str(error)
-
-
-def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
-    """Join the rows of several writers in the order of their places."""
-    if len(parts) == 1:
-        return parts[0][1]
-    table = pa.Table.from_batches([rows for _, rows in parts], schema=schema)
-    order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for places, _ in parts)]), kind="stable")
-    batches = table.take(pa.array(order)).combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)
