@@ -27,6 +27,7 @@ _PACKAGES: Final = (
     f"org.apache.kafka:connect-json:{KAFKA_VERSION}",
 )
 _START_S: Final = 120.0
+_JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class Debezium:
@@ -88,11 +89,10 @@ class Debezium:
         return len(states) == 2 and set(states) == {"RUNNING"}
 
     def _worker(self) -> dict[str, str]:
-        json_converter = "org.apache.kafka.connect.json.JsonConverter"
         return {
             "bootstrap.servers": self._kafka,
-            "key.converter": json_converter,
-            "value.converter": json_converter,
+            "key.converter": _JSON,
+            "value.converter": _JSON,
             "offset.storage.file.filename": str(self._folder / "offsets"),
             "offset.flush.interval.ms": "500",
             "listeners": f"http://127.0.0.1:{self._port}",
@@ -114,6 +114,8 @@ class Debezium:
             "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
             "schema.history.internal.file.filename": str(self._folder / "history"),
             "poll.interval.ms": "50",
+            "key.converter": _JSON,
+            "value.converter": _JSON,
             **self._settings,
         }
 

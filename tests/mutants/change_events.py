@@ -68,7 +68,7 @@ MUTANTS: Final = (
         name="a text behind the payload is ignored",
         rule=_RULE,
         path=f"{_PACKAGE}/schema_part.py",
-        before='        outcome.refuse(found[~complete], _NO_PAYLOAD)\n        yield Group(found[complete], payloads.filter(pa.array(complete)),',
+        before="        outcome.refuse(found[~complete], _NO_PAYLOAD)\n        yield Group(found[complete], payloads.filter(pa.array(complete)),",
         after="        yield Group(found, payloads,",
         caught_by=(f"{_EVENTS}records_that_are_no_events_are_bad",),
     ),

@@ -128,8 +128,12 @@ class RegisteredWriters(Writers):
         except SourceError as error:
             return [Finding("schema registry", False, error.message, error.remedy)]
 
+    def registered(self, keys: Sequence[int]) -> Mapping[int, RegisteredSchema | None]:
+        """Return the schema of each key as the registry has it; None for an unknown key. See `schemas_of`."""
+        return schemas_of(self.registry, keys)
+
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
-        found = {key: _usable(registered) for key, registered in schemas_of(self.registry, keys).items()}
+        found = {key: _usable(registered) for key, registered in self.registered(keys).items()}
         for key, writer in found.items():
             name = self.header.schema_name.format(key)
             before = self.pinned.get(name, writer.fingerprint)

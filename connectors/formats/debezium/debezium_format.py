@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -58,6 +58,15 @@ class DebeziumFormat:
     def schema(self) -> pa.Schema:
         """The columns of the row, then EVENT."""
         return pa.schema([*(field.with_nullable(True) for field in self.row), *EVENT])
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether a registry keeps the schemas of the records. See NamedSchemas."""
+        return self.encoding.names_schemas
+
+    def with_schemas(self, known: Mapping[str, str]) -> DebeziumFormat:
+        """Return this format with pinned schemas. See NamedSchemas."""
+        return replace(self, encoding=self.encoding.with_schemas(known))
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`."""

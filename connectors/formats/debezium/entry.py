@@ -9,13 +9,16 @@ from pydantic import AfterValidator, Field, model_validator
 from connectors.api.fields import NonEmpty
 from connectors.api.format import FormatEntry
 from connectors.api.model import mistaken, wrong
+from connectors.extras import require
 from connectors.formats.entry import checked_ddl
+from connectors.schema_registry.entry import RegistryEntry
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from connectors.api.decoding import Format
+    from connectors.formats.debezium.events import Encoding
 
 
 class DebeziumEntry(FormatEntry):
@@ -30,6 +33,10 @@ class DebeziumEntry(FormatEntry):
     """Columns of the table and their types as Spark SQL writes them: `id BIGINT NOT NULL, price DECIMAL(10,2)`."""
     types: dict[NonEmpty, NonEmpty] = Field(default_factory=dict)
     """Debezium's types of columns, such as `at: MicroTimestamp`, for events without a schema."""
+    encoding: Literal["json", "confluent"] = "json"
+    """`json`, with schemas or without; `confluent`: Avro, with the id of the writer's schema in front."""
+    registry: RegistryEntry | None = None
+    """The schema registry of `encoding: confluent`."""
     documents: bool = False
     """`true`: `before` and `after` are JSON texts, as the connector for MongoDB writes them."""
     truncate: Literal["refuse", "skip"] = "refuse"
@@ -40,6 +47,9 @@ class DebeziumEntry(FormatEntry):
         from connectors.formats.debezium.debezium_format import EVENT  # loads pyarrow, as the schema does
         from connectors.formats.debezium.readings import check_written
 
+        if (self.encoding == "confluent") != (self.registry is not None):
+            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
+            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
         row = self._row
         taken = [name for name in row.names if name.lower() in EVENT.names]
         if taken:
@@ -65,10 +75,26 @@ class DebeziumEntry(FormatEntry):
 
         return parse_ddl(self.ddl)
 
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset() if self.registry is None else frozenset({"avro", "registry"})
+
     def build(self) -> Format:
         from connectors.formats.debezium.debezium_format import DebeziumFormat
-        from connectors.formats.debezium.json_events import JsonEvents
+
+        return DebeziumFormat(self._row, self._events(), self.truncate)
+
+    def _events(self) -> Encoding:
         from connectors.formats.debezium.written import Written
 
         types = {column: Written(name) for column, name in self.types.items()}
-        return DebeziumFormat(self._row, JsonEvents(self._row, types, self.documents), self.truncate)
+        if self.registry is None:
+            from connectors.formats.debezium.json_events import JsonEvents
+
+            return JsonEvents(self._row, types, self.documents)
+        for extra in ("avro", "registry"):
+            require(extra)
+        from connectors.formats.avro.writers import RegisteredWriters
+        from connectors.formats.debezium.avro_events import AvroEvents
+
+        return AvroEvents(self._row, RegisteredWriters(self.registry.connection()), types, self.documents)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -47,6 +47,13 @@ class Encoding(Protocol):
 
     def keys(self, keys: pa.Array, places: Places, outcome: Outcome) -> Iterator[KeyRows]:
         """Yield the rows of a binary column of keys without nulls. `places`: of the records, for `outcome`."""
+
+    @property
+    def names_schemas(self) -> bool:
+        """Whether records name schemas. See NamedSchemas."""
+
+    def with_schemas(self, known: Mapping[str, str]) -> Encoding:
+        """Return this encoding with pinned schemas. See NamedSchemas."""
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`."""

@@ -53,6 +53,13 @@ class JsonEvents:
             yield from self._document_keys(group, refused) if self.documents else self._keys(group, refused)
         outcome.refuse_each(places, {at: f"the record's key: {reason}" for at, reason in refused.bad.items()})
 
+    @property
+    def names_schemas(self) -> bool:
+        return False
+
+    def with_schemas(self, known: Mapping[str, str]) -> JsonEvents:
+        return self
+
     def check(self) -> Sequence[Finding]:
         return ()
 
@@ -67,8 +74,7 @@ class JsonEvents:
     def _document_keys(self, group: Group, refused: Outcome) -> Iterator[KeyRows]:
         """The key of a document is the JSON text of its `_id`."""
         found, _, rows = _decoded(group, JsonFormat(pa.schema([("id", pa.string())])), refused)
-        text = pc.binary_join_element_wise('{"_id":', pc.fill_null(rows.column("id"), "null"), "}", "")
-        yield KeyRows(found, text, Document(pa.schema([each.with_nullable(True) for each in self.schema])))
+        yield KeyRows(found, Document.key_images(rows.column("id")), Document.of_keys(self.schema))
 
 
 def _envelope(image: pa.DataType) -> pa.Schema:

@@ -13,7 +13,7 @@ import pyarrow.types as pt
 
 from connectors.formats.avro.cursor import Flags
 from connectors.formats.avro.unscaled import decimal_column
-from connectors.formats.debezium.casting import cast_each, flags
+from connectors.formats.debezium.casting import cast_each, flags, is_castable
 from connectors.formats.debezium.times import days, moments, times_of_day
 from connectors.formats.debezium.written import Written
 from connectors.spark_types import spark_type
@@ -59,6 +59,23 @@ def reading_of(target: pa.DataType, written: Written | None) -> Reading:
     return Reading(target)
 
 
+def cast_reading(kind: pa.DataType, target: pa.DataType, written: Written | None) -> Reading | str:
+    """Return the reading of a column whose values are decoded to `kind`, or why there is not any."""
+    if kind == pa.null():
+        return Reading(kind, partial(cast_each, kind=target))
+    reading = reading_of(target, written)
+    if reading.convert is not None and is_castable(kind, reading.wire):
+        return reading
+    if kind == target:
+        return Reading(kind)
+    is_exact = pt.is_decimal(target) or pt.is_timestamp(target) or pt.is_date(target)
+    if (pt.is_string(kind) and is_exact) or (pt.is_floating(kind) and pt.is_decimal(target)):
+        return Reading(kind, partial(_from_text, target), f"does not fit {spark_type(target)}")
+    if not is_castable(kind, target):
+        return f"written as {spark_type(kind)}, and the schema has {spark_type(target)}"
+    return Reading(kind, partial(cast_each, kind=target), f"does not fit {spark_type(target)}")
+
+
 def check_written(column: str, target: pa.DataType, name: str) -> None:
     """Raise SpecError if the spec names a type that the column cannot be read from."""
     for test, names in _TAKEN.items():
@@ -79,6 +96,8 @@ _MILLIS, _MICROS, _NANOS = (1_000, 1), (1, 1), (1, 1_000)
 """By what a number is multiplied, and divided, to be microseconds."""
 _MOMENTS: Final = {"Timestamp": _MILLIS, "MicroTimestamp": _MICROS, "NanoTimestamp": _NANOS}
 _TIMES: Final = {"Time": _MILLIS, "MicroTime": _MICROS, "NanoTime": _NANOS}
+CONVERTED: Final = frozenset({"Decimal", "VariableScaleDecimal", "Date", "IsoTimestamp", *_MOMENTS, *_TIMES})
+"""Types whose values become other values in a column."""
 _TAKEN: Final[Mapping[Callable[[pa.DataType], bool], tuple[str, ...]]] = {
     pt.is_decimal: ("Decimal", "VariableScaleDecimal", "string", "double"),
     pt.is_date: ("Date", "IsoDate"),
@@ -109,7 +128,7 @@ def _fixed_scale(target: pa.Decimal128Type, scale: int, values: pa.Array) -> tup
 
 
 def _variable_scale(target: pa.Decimal128Type, values: pa.Array) -> tuple[pa.Array, Flags]:
-    scales, numbers = pc.struct_field(values, [0]), pc.struct_field(values, [1])
+    scales, numbers = pc.struct_field(values, ["scale"]), pc.struct_field(values, ["value"])
     known = pc.fill_null(pc.and_(pc.greater_equal(scales, 0), pc.less_equal(scales, _DIGITS)), False)
     left = pc.and_(known, numbers.is_valid())
     wrong = flags(pc.and_not(values.is_valid(), left))
@@ -124,8 +143,13 @@ def _variable_scale(target: pa.Decimal128Type, values: pa.Array) -> tuple[pa.Arr
 _DIGITS: Final = 38
 
 
+def _from_text(target: pa.DataType, values: pa.Array) -> tuple[pa.Array, Flags]:
+    """Cast texts, and doubles by their shortest text: a cast of the numbers would round them."""
+    return cast_each(values.cast(pa.string()), target)
+
+
 def _iso(target: pa.DataType, values: pa.Array) -> tuple[pa.Array, Flags]:
-    """Of a time without a zone, which Debezium writes as if it were in UTC."""
+    """Cast texts of times without a zone, which Debezium writes as if they were in UTC."""
     return cast_each(pc.replace_substring_regex(values, "Z$", ""), target)
 
 

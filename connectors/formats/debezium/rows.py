@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from connectors.formats.avro.cursor import Flags
-from connectors.formats.debezium.casting import cast_each, flags, is_castable
+from connectors.formats.debezium.casting import flags
 from connectors.formats.debezium.outcome import Faults, add_faults
 from connectors.formats.debezium.readings import Reading, reading_of
 from connectors.formats.debezium.written import Written
 from connectors.formats.json_values import JsonFormat
-from connectors.spark_types import spark_type
 
 Types = Mapping[str, Written]
 """The types that columns are written in, by column."""
@@ -38,7 +37,7 @@ class Struct:
     """Images with a field for each column: of relational databases."""
 
     schema: pa.Schema
-    readings: tuple[Reading, ...]  # by column
+    readings: tuple[Reading | None, ...]  # by column; None: the images lack the column
 
     @classmethod
     def of(cls, schema: pa.Schema, declared: Types, found: Types | None = None) -> Struct:
@@ -49,16 +48,19 @@ class Struct:
     @property
     def wire(self) -> pa.DataType:
         """One field for each column. NOT NULL is checked later: the image of a deleted row may lack columns."""
-        return pa.struct([(name, each.wire) for name, each in zip(self.schema.names, self.readings, strict=True)])
+        named = zip(self.schema.names, self.readings, strict=True)
+        return pa.struct([(name, each.wire) for name, each in named if each is not None])
 
     def columns(self, images: pa.Array, faults: Faults) -> list[pa.Array]:
         return [
-            _column(pc.struct_field(images, [at]), field, reading, faults)
-            for at, (field, reading) in enumerate(zip(self.schema, self.readings, strict=True))
+            _column(images, field, reading, faults) for field, reading in zip(self.schema, self.readings, strict=True)
         ]
 
 
-def _column(values: pa.Array, field: pa.Field, reading: Reading, faults: Faults) -> pa.Array:
+def _column(images: pa.StructArray, field: pa.Field, reading: Reading | None, faults: Faults) -> pa.Array:
+    if reading is None:
+        return pa.nulls(len(images), field.type)
+    values = pc.struct_field(images, [field.name])
     if reading.convert is None:
         return values
     column, wrong = reading.convert(values)
@@ -71,6 +73,16 @@ class Document:
     """Images that are the JSON text of a document: MongoDB."""
 
     schema: pa.Schema
+
+    @classmethod
+    def of_keys(cls, schema: pa.Schema) -> Document:
+        """Return the reader of `key_images`."""
+        return cls(pa.schema([each.with_nullable(True) for each in schema]))
+
+    @staticmethod
+    def key_images(ids: pa.Array) -> pa.Array:
+        """Return documents of an `_id` only, from the texts of keys, which are in JSON."""
+        return pc.binary_join_element_wise('{"_id":', pc.fill_null(ids, "null"), "}", "")
 
     @property
     def wire(self) -> pa.DataType:
@@ -86,19 +98,6 @@ class Document:
         kept = iter(range(len(images)))
         places = pa.array([None if at in bad else next(kept) for at in range(len(images))], pa.int64())
         return [column.take(places) for column in decoded.rows.columns]
-
-
-def converted(values: pa.Array, reading: Reading, target: pa.DataType) -> Reading | str:
-    """Return the reading for values of a type that is not its wire type, or why it cannot be read."""
-    if reading.convert is not None and _takes(reading.wire, values.type):
-        return reading
-    if not is_castable(values.type, target):
-        return f"written as {spark_type(values.type)}, and the schema has {spark_type(target)}"
-    return Reading(values.type, lambda column: cast_each(column, target), f"does not fit {spark_type(target)}")
-
-
-def _takes(wire: pa.DataType, kind: pa.DataType) -> bool:
-    return bool((pt.is_integer(wire) and pt.is_integer(kind)) or wire == kind)
 
 
 PLACEHOLDER: Final = "__debezium_unavailable_value"

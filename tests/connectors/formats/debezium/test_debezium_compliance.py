@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from connectors.api.decoding import Format
 from connectors.testing.formats import FormatCompliance
+from tests.connectors.formats.debezium.registered import Registry, avro_format, envelope, optional
+from tests.connectors.formats.debezium.registered import event as avro_event
 from tests.connectors.formats.debezium.written import connect_field, event, json_format, wrapped
 
 _FIELDS: Final = [connect_field("n", "int64"), connect_field("word", "string")]
@@ -43,6 +48,38 @@ class TestJsonEventsWithSchemas(FormatCompliance):
     def bad_values(self) -> Sequence[bytes]:
         good = event("c", None, {"n": 1})
         return [wrapped(_FIELDS, b"{}"), wrapped(_FIELDS, good)[:-1], b'{"schema":1,"payload":' + good + b"}"]
+
+
+class TestAvroEvents(FormatCompliance):
+    """Events of two writers by turns, whose schemas the process has met."""
+
+    def make_format(self) -> Format:
+        return avro_format(_DDL)
+
+    def encode(self, numbers: Sequence[int]) -> Sequence[bytes]:
+        return [_avro(n) for n in numbers]
+
+    def bad_values(self) -> Sequence[bytes]:
+        return [b"", b"\0\0\0\0\1", b"\0\0\0\0\7\0", b"\1" + _avro(1)[1:], _avro(1) + b"\0", _avro(0)[:-1]]
+
+    @pytest.fixture(autouse=True)
+    def _registry(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        registry = Registry().install(monkeypatch)
+        for number, schema in enumerate(_SCHEMAS):
+            registry.add(number, schema)
+
+    test_another_process_decodes_the_same = None  # type: ignore[assignment]  # it has no registry
+
+
+_SCHEMAS: Final = [envelope({"n": "long", "word": optional("string")}), envelope({"word": "string", "n": "int"})]
+_PARSED: Final = [fastavro.parse_schema(json.loads(json.dumps(each))) for each in _SCHEMAS]
+
+
+def _avro(number: int) -> bytes:
+    content = io.BytesIO()
+    content.write(b"\0" + (number % 2).to_bytes(4))
+    fastavro.schemaless_writer(content, _PARSED[number % 2], avro_event("c", None, {"n": number, "word": "w"}))
+    return content.getvalue()
 
 
 _RECORDS: Final = 20_000

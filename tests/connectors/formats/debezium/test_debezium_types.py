@@ -15,6 +15,7 @@ from connectors.formats.ddl import parse_ddl
 from connectors.formats.debezium.entry import DebeziumEntry
 from connectors.formats.debezium.readings import check_written
 from eos.errors import SpecError
+from tests.connectors.formats.debezium.registered import avro_format
 from tests.connectors.formats.debezium.written import (
     column,
     connect_field,
@@ -253,6 +254,8 @@ def _moment(number: int, unit: int) -> datetime | str:
         ({"schema": "id BIGINT, _Op STRING"}, "column _Op is one that each event has"),
         ({"schema": "m MAP<STRING, INT>"}, "MAP is not supported in JSON"),
         ({"truncate": "fail"}, "truncate"),
+        ({"encoding": "confluent"}, "confluent without a registry"),
+        ({"registry": {"url": "https://h:1"}}, "a registry with json"),
     ],
 )
 def test_mistakes_of_a_spec(keys: dict[str, Any], mistake: str) -> None:
@@ -265,3 +268,8 @@ def test_a_spec_builds_the_format() -> None:
     entry = DebeziumEntry.model_validate({"type": "debezium", **keys})
     assert entry.build() == json_format("id BIGINT NOT NULL, at TIMESTAMP_NTZ", {"at": "Timestamp"}, truncate="skip")
     assert (entry.schema_text, entry.extras) == (keys["schema"], frozenset())
+    registry = {"encoding": "confluent", "registry": {"url": "http://127.0.0.1:1"}}
+    entry = DebeziumEntry.model_validate({"type": "debezium", **keys, **registry})
+    expected = avro_format("id BIGINT NOT NULL, at TIMESTAMP_NTZ", {"at": "Timestamp"}, truncate="skip")
+    assert entry.build() == expected
+    assert entry.extras == {"avro", "registry"}
