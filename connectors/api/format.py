@@ -37,6 +37,9 @@ class FormatEntry(Strict):
     template_columns: ClassVar[str] = "value"
     """The columns that a template's first step selects."""
 
+    is_special: ClassVar[bool] = False
+    """Whether its records are records of a more general format, too, which is then tried later by `recognize`."""
+
     type: str
 
     @classmethod

@@ -11,6 +11,7 @@ _READER: Final = "connectors/kafka/reader.py"
 _TESTS: Final = "tests/connectors/formats/debezium"
 _EVENTS: Final = f"{_TESTS}/test_debezium_events.py::test_"
 _TYPES: Final = f"{_TESTS}/test_debezium_types.py::test_"
+_AVRO: Final = f"{_TESTS}/test_debezium_avro.py::test_"
 _POSITIONS: Final = f"{_TESTS}/test_source_positions.py::test_"
 _READER_TESTS: Final = "tests/connectors/kafka/test_reader.py::test_"
 _RULE: Final = "docs/reference/formats.md, Debezium"
@@ -111,5 +112,37 @@ MUTANTS: Final = (
         before="    return _padded(numbers.take(coded.indices))\n",
         after="    return numbers.take(coded.indices)\n",
         caught_by=(f"{_POSITIONS}positions_sort_as_the_log",),
+    ),
+    Mutant(
+        name="schemas of keys are not reported",
+        rule="H35",
+        path=f"{_PACKAGE}/avro_events.py",
+        before="        refused = Outcome(self.schema, schemas=outcome.schemas)\n",
+        after="        refused = Outcome(self.schema)\n",
+        caught_by=(f"{_AVRO}h35_schemas_of_values_and_keys_are_pinned",),
+    ),
+    Mutant(
+        name="a format of change events drops pinned schemas",
+        rule="H35",
+        path=f"{_PACKAGE}/avro_events.py",
+        before="        return replace(self, writers=replace(self.writers, pinned=known))\n",
+        after="        return self\n",
+        caught_by=(f"{_AVRO}h35_schemas_of_values_and_keys_are_pinned",),
+    ),
+    Mutant(
+        name="any schema of Avro without `op` is omitted",
+        rule=_RULE,
+        path=f"{_PACKAGE}/avro_schema.py",
+        before="            return OMITTED if is_known else ",
+        after="            return OMITTED if is_known or fields else ",
+        caught_by=(f"{_AVRO}a_schema_that_cannot_be_read_makes_its_records_bad",),
+    ),
+    Mutant(
+        name="a double becomes a decimal by rounding",
+        rule=_RULE,
+        path=f"{_PACKAGE}/readings.py",
+        before="    return cast_each(values.cast(pa.string()), target)\n",
+        after="    return cast_each(values, target)\n",
+        caught_by=(f"{_AVRO}a_value_that_does_not_fit_is_bad",),
     ),
 )

@@ -158,6 +158,8 @@ _ELSEWHERE: Final = {
     "connectors/formats/avro/inlining.py:inlined": "a schema, for people",
     "connectors/formats/debezium/avro_schema.py:event_plan": "a schema of one process",
     "connectors/formats/debezium/avro_schema.py:key_plan": "a schema of one process",
+    "connectors/formats/debezium/avro_schema.py:table_columns": "a schema of one process",
+    "connectors/formats/debezium/inference.py:infer_json": "a sample of one process",
     "connectors/schema_registry/client.py:RegisteredSchema.fingerprint": "hashed, by a method that never changes",
     "connectors/sources/built.py:BuiltSource.witnesses": "a text of the source, which only that source compares",
     "connectors/testing/formats.py:FormatCompliance.test_another_process_decodes_the_same": "a test's own",

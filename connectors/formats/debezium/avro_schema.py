@@ -77,6 +77,25 @@ def event_plan(text: str, references: tuple[str, ...], row: pa.Schema, declared:
         return str(error)
 
 
+def table_columns(text: str, references: tuple[str, ...]) -> Mapping[str, tuple[pa.DataType, Written | None]] | None:
+    """Return the columns of a table from the schema of its events; None for a schema of other records.
+
+    Raises SpecError if a column has a type that no column can have.
+    """
+    try:
+        types = _Types(json.loads(inlined(text, references)))
+        fields = types.fields(types.root)
+        if "op" not in fields or "after" not in fields:
+            return None
+        image = types.branch(fields["after"])
+        columns = types.columns(image, types.fields(image), ())
+    except _UnreadableError:
+        return None
+    reader = json.dumps(_record("Row", {name: each.node for name, each in columns.items()}))
+    decoded = ArrowTypes(parse_schema(reader)).columns()
+    return {name: (decoded.field(name).type, each.written) for name, each in columns.items()}
+
+
 @lru_cache(_KEPT)
 def key_plan(text: str, references: tuple[str, ...], row: pa.Schema, declared: Declared) -> AvroPlan | str:
     """Return the plan for keys of a writer's schema, or why they cannot be read. Pure."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.fields import NonEmpty
-from connectors.api.format import FormatEntry
+from connectors.api.format import FormatEntry, Recognized
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.formats.entry import checked_ddl
@@ -25,6 +26,7 @@ class DebeziumEntry(FormatEntry):
     """`format: {type: debezium, schema: …}`: each value is a change event of one table."""
 
     api_version: ClassVar[int] = 1
+    is_special: ClassVar[bool] = True
     template: ClassVar[str] = '{type: debezium, schema: "id BIGINT NOT NULL, name STRING"}'
     template_columns: ClassVar[str] = "id, name, _deleted, _partition, _offset"
 
@@ -64,6 +66,25 @@ class DebeziumEntry(FormatEntry):
             except SpecError as error:
                 raise mistaken(error, at="types") from None
         return self
+
+    @classmethod
+    def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
+        """The newest event with a schema has the columns; without schemas, all events have."""
+        from connectors.formats.debezium.inference import infer_avro, infer_json
+
+        found = infer_json(values)
+        keys = {}
+        if found is None and registry:
+            for extra in ("avro", "registry"):
+                require(extra)
+            found = infer_avro(values, RegistryEntry.model_validate(registry).connection())
+            keys = {"encoding": "confluent"}
+        if found is None:
+            return None
+        left_out = f"left out: {', '.join(found.left_out)}; " if found.left_out else ""
+        note = f"{left_out}for a copy of the table, set commit: upsert, key, and deleted: _deleted"
+        columns = (*found.columns, "_deleted", "_partition", "_offset")
+        return Recognized({**keys, "schema": found.ddl}, columns, note, needs_registry=bool(keys))
 
     @property
     def schema_text(self) -> str:

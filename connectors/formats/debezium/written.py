@@ -6,7 +6,7 @@ Source: Debezium's reference, "Data type mappings" of each connector; Kafka Conn
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 _SPACES: Final = ("io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data.")
@@ -18,18 +18,23 @@ class Written:
 
     name: str  # such as MicroTimestamp, or a type of Connect without a further meaning, such as int64
     scale: int | None = None  # of a Decimal; None: the column's
+    precision: int | None = field(default=None, compare=False)  # of a Decimal, for a new spec
 
 
-def of_connect(field: Any) -> Written:
+def of_connect(described: Any) -> Written:
     """Return the type of a field of one of Connect's schemas, given as JSON. Takes any JSON."""
-    if not isinstance(field, Mapping):
-        return Written(str(field))
-    name = str(field.get("name") or field.get("connect.name") or "")
-    parameters = field.get("parameters") or field.get("connect.parameters")
-    scale = parameters.get("scale") if isinstance(parameters, Mapping) else None
+    if not isinstance(described, Mapping):
+        return Written(str(described))
+    name = str(described.get("name") or described.get("connect.name") or "")
+    parameters = described.get("parameters") or described.get("connect.parameters")
+    known = parameters if isinstance(parameters, Mapping) else {}
     space = next((each for each in _SPACES if name.startswith(each)), None)
-    short = name.removeprefix(space) if space else str(field.get("type"))
-    return Written(short, int(scale) if isinstance(scale, str) and scale.isdecimal() and len(scale) < 6 else None)
+    short = name.removeprefix(space) if space else str(described.get("type"))
+    return Written(short, _number(known.get("scale")), _number(known.get("connect.decimal.precision")))
+
+
+def _number(text: Any) -> int | None:
+    return int(text) if isinstance(text, str) and text.isdecimal() and len(text) < 6 else None
 
 
 def columns_of(schema: Any) -> Mapping[str, Written] | None:
