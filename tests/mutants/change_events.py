@@ -145,4 +145,20 @@ MUTANTS: Final = (
         after="    return cast_each(values, target)\n",
         caught_by=(f"{_AVRO}a_value_that_does_not_fit_is_bad",),
     ),
+    Mutant(
+        name="a deletion of an upsert topic without a key is a row of nulls",
+        rule="docs/reference/formats.md, Upsert topics",
+        path=f"{_PACKAGE}/upsert_format.py",
+        before="        add_faults(faults, deleted & empty, _NO_KEY)\n",
+        after="",
+        caught_by=(f"{_TESTS}/test_upsert_format.py::test_bad_records",),
+    ),
+    Mutant(
+        name="the key of an upsert topic counts before the value",
+        rule="docs/reference/formats.md, Upsert topics",
+        path=f"{_PACKAGE}/upsert_format.py",
+        before="pc.coalesce(own, key)",
+        after="pc.coalesce(key, own)",
+        caught_by=(f"{_TESTS}/test_upsert_format.py::test_columns_that_a_value_lacks_are_in_its_key",),
+    ),
 )

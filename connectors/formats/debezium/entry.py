@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from connectors.formats.debezium.events import Encoding
 
 
+def check_types(row: pa.Schema, types: Mapping[str, str]) -> None:
+    """Raise pydantic's error if the key `types` does not fit the columns."""
+    from connectors.formats.debezium.readings import check_written  # loads pyarrow, as the schema does
+
+    for column, name in types.items():
+        if column not in row.names:
+            raise wrong(f"column '{column}' is not in the schema", *row.names, at="types")
+        try:
+            check_written(column, row.field(column).type, name)
+        except SpecError as error:
+            raise mistaken(error, at="types") from None
+
+
 class DebeziumEntry(FormatEntry):
     """`format: {type: debezium, schema: …}`: each value is a change event of one table."""
 
@@ -47,7 +60,6 @@ class DebeziumEntry(FormatEntry):
     @model_validator(mode="after")
     def _check(self) -> DebeziumEntry:
         from connectors.formats.debezium.debezium_format import EVENT  # loads pyarrow, as the schema does
-        from connectors.formats.debezium.readings import check_written
 
         if (self.encoding == "confluent") != (self.registry is not None):
             found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
@@ -58,13 +70,7 @@ class DebeziumEntry(FormatEntry):
             raise wrong(f"column {taken[0]} is one that each event has", "another name", at="schema")
         if self.types and self.documents:
             raise wrong("documents state their types", "no types", at="types")
-        for column, name in self.types.items():
-            if column not in row.names:
-                raise wrong(f"column '{column}' is not in the schema", *row.names, at="types")
-            try:
-                check_written(column, row.field(column).type, name)
-            except SpecError as error:
-                raise mistaken(error, at="types") from None
+        check_types(row, self.types)
         return self
 
     @classmethod

@@ -46,6 +46,11 @@ class JsonEvents:
             parts = {name: rows.column(name) for name in rows.schema.names}
             yield Events(found, parts["op"], parts["before"], parts["after"], parts["source"], reader)
 
+    def rows(self, values: pa.Array, outcome: Outcome) -> Iterator[KeyRows]:
+        """Yield the rows of values that are rows themselves. A payload that is null is omitted."""
+        for group in groups(values, np.arange(len(values)), self.schema.names, outcome):
+            yield from self._keys(_without_null(group, outcome), outcome)
+
     def keys(self, keys: pa.Array, places: Places, outcome: Outcome) -> Iterator[KeyRows]:
         numbered = np.arange(len(places))
         refused = Outcome(self.schema)

@@ -12,6 +12,7 @@ from connectors.api.decoding import Decoded
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.json_events import JsonEvents
+from connectors.formats.debezium.upsert_format import UpsertFormat
 from connectors.formats.debezium.written import Written
 
 SOURCE: Final = {"connector": "mariadb", "ts_ms": 1_700_000_000_000, "file": "binlog.000003", "pos": 45, "row": 0}
@@ -60,7 +61,9 @@ def wrapped_key(fields: Sequence[Mapping[str, Any]], payload: bytes) -> bytes:
     return b'{"schema":' + packed(schema) + b',"payload":' + payload + b"}"
 
 
-def decode(decoder: DebeziumFormat, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()) -> Decoded:
+def decode(
+    decoder: DebeziumFormat | UpsertFormat, values: Sequence[bytes | None], keys: Sequence[bytes | None] = ()
+) -> Decoded:
     """Decode records. Each is in exactly one part of the outcome."""
     column = pa.array(keys or [None] * len(values), pa.binary())
     decoded = decoder.decode_records(column, pa.array(values, pa.binary()))
