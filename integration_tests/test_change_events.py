@@ -203,12 +203,12 @@ def test_events_in_avro_are_applied_once(copy: Pipeline, registry: SchemaRegistr
 
 _TYPES: Final = (
     "id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, price DECIMAL(10,2), big DECIMAL(38,10), day DATE, dt DATETIME, "
-    "dt6 DATETIME(6), ts TIMESTAMP(6) NULL, tm TIME(6), f DOUBLE, bl VARBINARY(20), txt TEXT, "
+    "dt6 DATETIME(6), ts TIMESTAMP(6) NULL, f DOUBLE, bl VARBINARY(20), txt TEXT, "
     "en ENUM('a','b'), bo BOOLEAN"
 )
 _ALL_DDL: Final = (
     "id BIGINT NOT NULL, name STRING NOT NULL, price DECIMAL(10,2), big DECIMAL(38,10), day DATE, dt TIMESTAMP_NTZ, "
-    "dt6 TIMESTAMP_NTZ, ts TIMESTAMP, tm STRING, f DOUBLE, bl BINARY, txt STRING, en STRING, bo SMALLINT"
+    "dt6 TIMESTAMP_NTZ, ts TIMESTAMP, f DOUBLE, bl BINARY, txt STRING, en STRING, bo SMALLINT"
 )
 
 
@@ -254,7 +254,7 @@ class Original:
         number = self._chance.randrange(-(10**9), 10**9)
         return (
             f"'n{number}', {number / 1000:.2f}, '{number}12345678901234567.0123456789', '1999-12-31', '{at[:19]}', "
-            f"'{at}', '{at}', '{'-' * (number < 0)}{number % 800}:00:01.5', {number}.25, "
+            f"'{at}', '{at}', {number}.25, "
             f"x'00ff{number % 100:02}', NULL, 'b', {number % 2}"
         )
 
@@ -297,7 +297,7 @@ def test_debezium_makes_a_copy(copy: Pipeline, services: Services, tmp_path: Pat
         "key.converter.schemas.enable": str(has_schemas).lower(),
         "value.converter.schemas.enable": str(has_schemas).lower(),
     }
-    types = {} if has_schemas else {"dt": "Timestamp", "dt6": "MicroTimestamp", "tm": "MicroTime"}
+    types = {} if has_schemas else {"dt": "Timestamp", "dt6": "MicroTimestamp"}
     copy.source["format"] = {"type": "debezium", "schema": _ALL_DDL, "types": types}
     copy.spec["sinks"][0]["table"] = "copied"
     original.change(100)
