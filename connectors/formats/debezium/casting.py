@@ -14,7 +14,7 @@ _FAMILIES = (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_b
 
 def flags(mask: pa.Array) -> Flags:
     """Return a boolean column without nulls for numpy."""
-    return np.asarray(mask.to_numpy(zero_copy_only=False), np.bool_)
+    return np.array(mask.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:

@@ -40,7 +40,8 @@ class JsonEvents:
             found, payloads, rows = _decoded(_without_null(group, outcome), decoder, outcome)
             ops = rows.column("op")
             if ops.null_count:
-                omitted = _no_rows(payloads) & flags(ops.is_null())
+                omitted = flags(ops.is_null())
+                omitted[omitted] = _no_rows(payloads.filter(pa.array(omitted)))
                 outcome.omit(found[omitted])
                 found, rows = found[~omitted], rows.filter(pa.array(~omitted))
             parts = {name: rows.column(name) for name in rows.schema.names}
@@ -132,7 +133,7 @@ _SCHEMA_CHANGE: Final = (r'"source"\s*:\s*\{', r'"tableChanges"\s*:', r'"ddl"\s*
 def _no_rows(payloads: pa.Array) -> Flags:
     """Return which payloads are heartbeats, borders of transactions or changes of a schema: Debezium's own records.
 
-    Called for events without `op` only. They are JSON objects already.
+    Called for events without `op` only, which are JSON objects.
     """
     found = flags(pc.match_substring_regex(payloads, _HEARTBEAT))
     for patterns in (_TRANSACTION, _SCHEMA_CHANGE):

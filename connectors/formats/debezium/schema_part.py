@@ -23,8 +23,10 @@ from connectors.formats.debezium.outcome import Outcome
 from connectors.formats.debezium.written import Written, columns_of
 from connectors.formats.parts import Places
 
-_KEPT: Final = 1_000
+_KEPT: Final = 500
 """Schemas that a process keeps."""
+_LONGEST_KEPT: Final = 100_000
+"""Bytes of a schema that is kept."""
 _BEGIN: Final = r'^[ \t\r\n]*\{[ \t\r\n]*"(schema|payload)"[ \t\r\n]*:'
 _HEAD: Final = r'(?P<head>^[ \t\r\n]*\{[ \t\r\n]*"schema"[ \t\r\n]*:(?s:.*?)"payload"[ \t\r\n]*:[ \t\r\n]*)'
 _FIRST_HEAD: Final = re.compile(_HEAD.encode())
@@ -56,7 +58,7 @@ def groups(values: pa.Array, places: Places, names: Collection[str], outcome: Ou
         yield Group(places[~wrapped], values.filter(pa.array(~wrapped)), None)
         values, places = values.filter(pa.array(wrapped)), places[wrapped]
     heads, numbers = _heads(values)
-    types = [_types(head, frozenset(names)) for head in heads]
+    types = [_types_of(head, frozenset(names)) for head in heads]
     sizes = np.array([len(head or b"") for head in heads], np.int64)[numbers]
     kinds = {kind: number for number, kind in enumerate(dict.fromkeys(types))}
     of_each = np.array([kinds[each] for each in types], np.int64)[numbers]
@@ -82,6 +84,11 @@ def _heads(values: pa.Array) -> tuple[list[bytes | None], Ints]:
     found = pc.struct_field(pc.extract_regex(values, _HEAD), [0]).dictionary_encode()
     heads = [*found.dictionary.to_pylist(), None]
     return heads, found.indices.fill_null(len(heads) - 1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _types_of(head: bytes | None, names: frozenset[str]) -> tuple[tuple[str, Written], ...] | str | None:
+    is_kept = head is None or len(head) <= _LONGEST_KEPT
+    return _types(head, names) if is_kept else _types.__wrapped__(head, names)
 
 
 @lru_cache(_KEPT)
