@@ -20,7 +20,7 @@ from eos._imports import importer, refuse_shadows  # noqa: E402
 
 if TYPE_CHECKING:
     from connectors.api.contracts import DirectWriter, Finding, Horizon, MeasuredSource, Sink, Source, Writer
-    from connectors.api.decoding import CheckedFormat, Decoded, Format, Undecodable
+    from connectors.api.decoding import CheckedFormat, Decoded, Format, KeyedFormat, Undecodable
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
     from eos.errors import (
@@ -54,6 +54,7 @@ __all__ = [
     "Finding",
     "Format",
     "Horizon",
+    "KeyedFormat",
     "MeasuredSource",
     "OffsetRange",
     "Prepared",
@@ -77,7 +78,7 @@ __all__ = [
 
 _NAMES: Final = {
     "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "MeasuredSource", "Sink", "Source", "Writer"),
-    "connectors.api.decoding": ("CheckedFormat", "Decoded", "Format", "Undecodable"),
+    "connectors.api.decoding": ("CheckedFormat", "Decoded", "Format", "KeyedFormat", "Undecodable"),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),
     "eos.errors": (

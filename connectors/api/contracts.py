@@ -19,6 +19,8 @@ from twophase.values import Committable, OffsetRange, StartingPoint
 
 METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
 """Columns that every row has; a table may leave them out."""
+EVENT_METADATA: Final = frozenset({"_op", "_deleted", "_position", "_source_ts"})
+"""Further columns of a change event; a table may leave them out, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The result for one column: every value is either a row of `rows` or an entry of `bad`.
+    """The result for one column: every value is a row of `rows`, an entry of `bad`, or an index in `omitted`.
 
     Created by: `Format.decode`. Read by: the source, in a task.
     """
@@ -36,6 +36,8 @@ class Decoded:
     schemas: Mapping[str, str] = field(default_factory=dict)
     """The schemas that records name, by that name, each with the fingerprint of its content, or `unknown`. Empty where
     records name none, or by their content: only a name can get another schema (H35)."""
+    omitted: tuple[int, ...] = ()
+    """Ascending indices of records that are well-formed and describe no row, such as the tombstone after a deletion."""
 
 
 class Format(Protocol):
@@ -75,6 +77,25 @@ class NamedSchemas(Protocol):
 
         `known`: names and fingerprints of decided checkpoints.
         """
+
+
+@runtime_checkable
+class KeyedFormat(Protocol):
+    """An optional part of a format: a row may have columns of the record's key.
+
+    Implemented by: a connector, in its `Format`. Called by: a source whose records have keys, in a task.
+
+    Call order: `decode_records` in place of `Format.decode`, which decodes the values of records without keys.
+
+    Blocking: as `Format.decode`.
+
+    Raises: as `Format.decode`.
+
+    Rule: the same key and value always decode to the same row (R4).
+    """
+
+    def decode_records(self, keys: pa.Array, values: pa.Array) -> Decoded:
+        """Decode two binary columns of equal length that may hold nulls. See `Format.decode`."""
 
 
 @runtime_checkable

@@ -42,6 +42,9 @@ class FormatEntry(Strict):
     template_columns: ClassVar[str] = "value"
     """The columns that a template's first step selects."""
 
+    is_special: ClassVar[bool] = False
+    """Whether its records are records of a more general format, too, which is then tried later by `recognize`."""
+
     type: str
 
     @classmethod
@@ -113,7 +116,6 @@ _DECODED_BY_STEP: Final = "raw, and a step that decodes the bytes"
 _INSTEAD: Final = {
     "csv": "string, and from_csv(value, …) in a step",
     "xml": "string, and from_xml(value, …) in a step",
-    "debezium": "json, with a schema of Debezium's records",
     **dict.fromkeys(("parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
 }
 """By the name of a format that is not installed: the format to use instead, and the step behind it."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _MAX_NESTING: Final = 64
 
 
-def _schema(ddl: str) -> str:
+def checked_ddl(ddl: str) -> str:
+    """Return the schema if JSON can be decoded into it. Raises pydantic's error otherwise."""
     from connectors.formats.ddl import parse_ddl  # loads pyarrow
     from connectors.formats.wire import check as check_json
 
@@ -89,7 +90,7 @@ class JsonEntry(FormatEntry):
     template_columns: ClassVar[str] = "id, name, at"
 
     type: Literal["json"]
-    ddl: Annotated[NonEmpty, AfterValidator(_schema)] = Field(alias="schema")
+    ddl: Annotated[NonEmpty, AfterValidator(checked_ddl)] = Field(alias="schema")
     """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
 
     @property

@@ -1,8 +1,8 @@
-"""The rows of a batch whose records are of several writers, in the order of the records, and its bad records."""
+"""The rows of a batch whose records decode in several parts, in the order of the records, and its bad records."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -50,12 +50,14 @@ class Parts:
     def decoded(self, schemas: Mapping[str, str]) -> Decoded:
         """Return all rows in the order of their records."""
         bad = tuple(Undecodable(at, self._bad[at]) for at in sorted(self._bad))
-        return Decoded(self._in_order(), bad, schemas)
+        return Decoded(in_order(self._rows, self._schema), bad, schemas)
 
-    def _in_order(self) -> pa.RecordBatch:
-        if len(self._rows) == 1:
-            return self._rows[0][1]
-        table = pa.Table.from_batches([rows for _, rows in self._rows], schema=self._schema)
-        places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in self._rows)])
-        batches = table.take(pa.array(np.argsort(places, kind="stable"))).combine_chunks().to_batches()
-        return batches[0] if batches else pa.RecordBatch.from_pylist([], self._schema)
+
+def in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
+    """Join the rows of several parts in the order of their records. With each part, the places of its records."""
+    if len(parts) == 1:
+        return parts[0][1]
+    table = pa.Table.from_batches([rows for _, rows in parts], schema=schema)
+    order = np.argsort(np.concatenate([np.empty(0, np.int64), *(places for places, _ in parts)]), kind="stable")
+    batches = table.take(pa.array(order)).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema)

@@ -47,8 +47,13 @@ def values_of(messages: Sequence[Message]) -> pa.Array:
     return pa.array(list(map(Message.value, messages)), pa.binary())
 
 
+def keys_of(messages: Sequence[Message]) -> pa.Array:
+    """The key bytes; null for a record without a key."""
+    return pa.array(list(map(Message.key, messages)), pa.binary())
+
+
 def _keys(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:
-    return pa.array(list(map(Message.key, messages)), pa.binary()), _ALL_FIT
+    return keys_of(messages), _ALL_FIT
 
 
 def _topics(messages: Sequence[Message]) -> tuple[pa.Array, Unfit]:

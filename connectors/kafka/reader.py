@@ -8,7 +8,7 @@ from typing import Final, Literal
 import pyarrow as pa
 from confluent_kafka import Message
 
-from connectors.api.decoding import Format, Undecodable
+from connectors.api.decoding import Decoded, Format, KeyedFormat, Undecodable
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata
@@ -54,10 +54,11 @@ def bad_records_of(
     """Yield the records that `read_ranges` with this `schema` leaves out, as `dead_letters.RECORD`, in offset order."""
     may_be_bad = [name for name in schema.names if name in columns.MAY_BE_UNFIT]
     for group in _gathered(messages(client, [offsets], skip_lost=skip_lost)):
-        bad = decoder.decode(columns.values_of(group)).bad
-        if bad or may_be_bad:
+        decoded = _decoded(group, decoder)
+        if decoded.bad or may_be_bad:
             metadata = Metadata.of(group, columns.METADATA.names)
-            reasons = dict.fromkeys(metadata.why(may_be_bad), "") | {each.index: each.reason for each in bad}
+            unfit = metadata.why(may_be_bad).keys() - set(decoded.omitted)
+            reasons = dict.fromkeys(unfit, "") | {each.index: each.reason for each in decoded.bad}
             if reasons:
                 yield bad_records.letters(source, group, dict(sorted(reasons.items())), metadata)
 
@@ -98,6 +99,15 @@ def _halved(chunk: list[Message]) -> Iterator[list[Message]]:
     yield from _halved(chunk[half:])
 
 
+def _decoded(group: Sequence[Message], decoder: Format) -> Decoded:
+    values = columns.values_of(group)
+    return (
+        decoder.decode_records(columns.keys_of(group), values)
+        if isinstance(decoder, KeyedFormat)
+        else decoder.decode(values)
+    )
+
+
 def _batch(
     group: Sequence[Message],
     decoder: Format,
@@ -106,10 +116,10 @@ def _batch(
     on_bad_records: Callable[[int], None],
     on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
 ) -> pa.RecordBatch:
-    decoded = decoder.decode(columns.values_of(group))
+    decoded = _decoded(group, decoder)
     if decoded.schemas:
         on_schemas(decoded.schemas)
-    undecoded = {entry.index for entry in decoded.bad}
+    undecoded = {entry.index for entry in decoded.bad}.union(decoded.omitted)
     places = [index for index in range(len(group)) if index not in undecoded] if undecoded else range(len(group))
     names = [name for name in schema.names if name in columns.METADATA.names]
     metadata = Metadata.of([group[place] for place in places] if undecoded else group, names)

@@ -38,7 +38,7 @@ class Registration:
         return f"{part.topic}-{record if self.strategy == 'topic-record-name' else part.part}"
 
     def id_of(self, sink: str, subject: str, kind: str, text: str) -> int:
-        """Return the id of a schema, which is registered first if `register` says so.
+        """Return the id of a schema, which is registered first if `register` is true.
 
         Blocks for a round trip or two. Raises TargetError if the registry refuses the schema, does not know it, or
         denies access: a restart does not help. Raises SinkUnavailableError for an outage, which a restart may end.

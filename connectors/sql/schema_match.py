@@ -13,7 +13,7 @@ from typing import Generic, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import types
 
-from connectors.api.contracts import METADATA
+from connectors.api.contracts import EVENT_METADATA, METADATA
 from connectors.log.keyed import Upsert
 from eos.errors import TargetError
 
@@ -42,7 +42,9 @@ def row_columns(
     `renamed`: by column of the table, that of the rows; any other keeps its name.
     """
     to_table = {name: column for column, name in renamed.items()}
-    dispensable = METADATA if upsert is None else (METADATA | {upsert.deleted}) - {upsert.deleted_at, upsert.order_by}
+    merged = set() if upsert is None else {upsert.deleted}
+    stored = set() if upsert is None else {upsert.deleted_at, upsert.order_by}
+    dispensable = (METADATA | EVENT_METADATA | merged) - stored
     rows = tuple(
         RowColumn(
             name=field.name,

@@ -101,8 +101,10 @@ def look_at(topic: str, name: str, source: Template, registry: Registry) -> Samp
 
 
 def _formats() -> dict[str, type[FormatEntry]]:
-    names = sorted(plugins.installed(plugins.FORMATS), key=lambda name: (name in _LAST, name == _LAST[-1], name))
-    return {name: plugins.load(plugins.FORMATS, name, FormatEntry) for name in names}
+    found = {name: plugins.load(plugins.FORMATS, name, FormatEntry) for name in plugins.installed(plugins.FORMATS)}
+    return dict(
+        sorted(found.items(), key=lambda each: (each[0] in _LAST, each[0] == _LAST[-1], not each[1].is_special))
+    )
 
 
 def _line(key: str, value: str, *, is_reference: bool = False) -> str:

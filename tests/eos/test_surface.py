@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 JOB = ("EosError", "ExactlyOnce", "Spec", "SpecError", "load_spec", "register_formats", "run")
 CONTRACTS = (
-    *("CheckedFormat", "CheckpointListener", "Committer", "DirectWriter", "Format", "MeasuredSource"),
+    *("CheckedFormat", "CheckpointListener", "Committer", "DirectWriter", "Format", "KeyedFormat", "MeasuredSource"),
     *("Sink", "Source", "Writer"),
 )
 VALUES = (

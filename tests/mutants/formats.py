@@ -281,17 +281,17 @@ MUTANTS: Final = (
     Mutant(
         name="a decimal of Avro may have any number of digits",
         rule="docs/reference/formats.md, Avro",
-        path="connectors/formats/avro/steps.py",
-        before="wrong = _exceeds(low, high, 10**self.type.precision) | _is_cut_off(cursor, start, end, high)",
+        path="connectors/formats/avro/unscaled.py",
+        before="wrong = _exceeds(low, high, 10**kind.precision) | _is_cut_off(cursor, start, end, high)",
         after="wrong = _is_cut_off(cursor, start, end, high)",
         caught_by=("tests/connectors/formats/avro/test_avro_hostile.py::test_each_fault_is_named",),
     ),
     Mutant(
         name="a decimal of Avro is read by its last 16 bytes",
         rule="docs/reference/formats.md, Avro",
-        path="connectors/formats/avro/steps.py",
-        before="wrong = _exceeds(low, high, 10**self.type.precision) | _is_cut_off(cursor, start, end, high)",
-        after="wrong = _exceeds(low, high, 10**self.type.precision)",
+        path="connectors/formats/avro/unscaled.py",
+        before="wrong = _exceeds(low, high, 10**kind.precision) | _is_cut_off(cursor, start, end, high)",
+        after="wrong = _exceeds(low, high, 10**kind.precision)",
         caught_by=("tests/connectors/formats/avro/test_avro_hostile.py::test_a_decimal_of_ten_thousand_digits",),
     ),
     Mutant(

@@ -42,8 +42,8 @@ MUTANTS: Final = (
         name="a record that is put aside for its metadata is not found again",
         rule=_BAD_RECORDS,
         path=_READER,
-        before='            reasons = dict.fromkeys(metadata.why(may_be_bad), "") | {each.index: each.reason for each in bad}\n',
-        after="            reasons = {each.index: each.reason for each in bad}\n",
+        before='            reasons = dict.fromkeys(unfit, "") | {each.index: each.reason for each in decoded.bad}\n',
+        after="            reasons = {each.index: each.reason for each in decoded.bad}\n",
         caught_by=(f"{_READER_TESTS}::test_what_a_reader_puts_aside_is_what_is_found_again",),
     ),
     Mutant(

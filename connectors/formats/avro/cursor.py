@@ -53,6 +53,10 @@ class Cursor:
         left: Ints = self._end[rows] - self._at[rows]
         return left
 
+    def whole(self) -> Spans:
+        """Return the span of the unread bytes of each record."""
+        return self._at.copy(), self._end.copy()
+
     def finish(self) -> None:
         """Park each record that has bytes behind its last field."""
         left = self.left(ALL)

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from connectors.formats.avro.cursor import Cursor, Rows
-from connectors.formats.spans import Flags, Ints, Spans, as_text
+from connectors.formats.avro.unscaled import decimals
+from connectors.formats.spans import Ints, Spans, as_text
 
 DURATION: Final = pa.struct([pa.field(name, pa.int64(), nullable=False) for name in ("months", "days", "milliseconds")])
 """The type of a `duration`: Spark has no type for its three parts."""
@@ -164,53 +165,11 @@ class DecimalStep:
     size: int | None = None
 
     def read(self, cursor: Cursor, rows: Rows) -> pa.Array:
-        start, end = spans_of(cursor, rows, self.what, self.size)
-        cursor.park(rows, start == end, f"{self.what}: a decimal without bytes")
-        low, high = _halves(cursor, start, end)
-        wrong = _exceeds(low, high, 10**self.type.precision) | _is_cut_off(cursor, start, end, high)
-        if wrong.any():
-            cursor.park(rows, wrong, f"{self.what}: more than {self.type.precision} digits")
-            low, high = np.where(wrong, 0, low).astype(np.uint64), np.where(wrong, 0, high)
-        return pa.Array.from_buffers(
-            self.type, len(low), [None, pa.py_buffer(np.stack([low, high.view(np.uint64)], 1))]
-        )
-
-
-_HALF: Final = 8
-"""Bytes of the lower and of the upper half of a decimal."""
-
-
-def _halves(cursor: Cursor, start: Ints, end: Ints) -> tuple[NDArray[np.uint64], Ints]:
-    """Return the last 16 bytes of each span as a number with a sign, in two halves."""
-    size = end - start
-    lower = _signed(cursor.words_before(end), np.clip(size, 1, _HALF))
-    upper = _signed(cursor.words_before(end - _HALF), np.clip(size - _HALF, 1, _HALF))
-    return lower.view(np.uint64), np.where(size > _HALF, upper, lower >> 63)
-
-
-def _signed(words: NDArray[np.uint64], size: Ints) -> Ints:
-    """Extend the sign of the last `size` bytes of each word over the bytes in front."""
-    shift = (64 - 8 * size).astype(np.uint64)
-    signed: Ints = (words << shift).view(np.int64) >> shift.view(np.int64)
-    return signed
-
-
-def _exceeds(low: NDArray[np.uint64], high: Ints, bound: int) -> Flags:
-    """Whether a number in two halves is at least `bound`, or at most its negative."""
-    above, below = divmod(bound, 1 << 64), divmod(-bound, 1 << 64)
-    too_large = (high > above[0]) | ((high == above[0]) & (low >= np.uint64(above[1])))
-    too_small = (high < below[0]) | ((high == below[0]) & (low <= np.uint64(below[1])))
-    exceeds: Flags = too_large | too_small
-    return exceeds
-
-
-def _is_cut_off(cursor: Cursor, start: Ints, end: Ints, high: Ints) -> Flags:
-    """Whether the bytes in front of the last 16 are more than a repeated sign."""
-    found = np.zeros(len(start), np.bool_)
-    for at in np.flatnonzero(end - start > 2 * _HALF).tolist():
-        sign = 0xFF if high[at] < 0 else 0
-        found[at] = (cursor.data[start[at] : end[at] - 2 * _HALF] != sign).any()
-    return found
+        spans = spans_of(cursor, rows, self.what, self.size)
+        cursor.park(rows, spans[0] == spans[1], f"{self.what}: a decimal without bytes")
+        values, wrong = decimals(cursor, spans, self.type)
+        cursor.park(rows, wrong, f"{self.what}: more than {self.type.precision} digits")
+        return values
 
 
 def spans_of(cursor: Cursor, rows: Rows, what: str, size: int | None) -> Spans:

@@ -95,6 +95,10 @@ class RegisteredWriters(Writers):
     def check(self) -> Sequence[Finding]:
         return registry_findings(self.registry)
 
+    def registered(self, keys: Sequence[int]) -> Mapping[int, RegisteredSchema | None]:
+        """Return the schema of each key as the registry has it; None for an unknown key. See `schemas_of`."""
+        return schemas_of(self.registry, keys)
+
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         found = pinned_schemas(self.registry, keys, self.pinned)
         return {key: _usable(schema) for key, schema in found.items()}

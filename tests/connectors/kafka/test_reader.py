@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME, Message
 
+from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.plain import StringFormat
@@ -90,6 +91,55 @@ def test_what_a_reader_puts_aside_is_what_is_found_again(monkeypatch: pytest.Mon
         assert sorted([*rows, *found]) == [5, 6, 7, 8, 9]
         assert len(found) == sum(aside)
     assert letters[0].column("value").to_pylist() == [BAD, b"v"]
+
+
+class _Events:
+    """A format of keys and values: `row` is a row of its key, `omitted` is none, and anything else is bad."""
+
+    schema = FORMAT.schema
+
+    def decode(self, values: pa.Array) -> Decoded:
+        raise AssertionError("the records have keys")
+
+    def decode_records(self, keys: pa.Array, values: pa.Array) -> Decoded:
+        kinds = values.to_pylist()
+        rows = [key.decode() for key, kind in zip(keys.to_pylist(), kinds, strict=True) if kind == b"row"]
+        bad = [at for at, kind in enumerate(kinds) if kind not in (b"row", b"omitted")]
+        omitted = tuple(at for at, kind in enumerate(kinds) if kind == b"omitted")
+        batch = pa.record_batch([pa.array(rows, pa.string())], schema=self.schema)
+        return Decoded(batch, tuple(Undecodable(at, "bad") for at in bad), omitted=omitted)
+
+
+EVENTS = [
+    message(5, b"omitted"),
+    message(6, b"row", key=b"six"),
+    message(7, b"omitted", BEYOND_MS),
+    message(8, b"other"),
+    message(9, b"row", BEYOND_MS, key=b"nine"),
+    message(10, b"row", key=b"ten"),
+]
+
+
+def test_an_omitted_record_is_neither_a_row_nor_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where a column cannot hold its metadata. Rows stay beside the metadata of their own records."""
+    monkeypatch.setattr(reader, "messages", lambda *_, **__: iter([EVENTS]))
+    for schema, offsets, letters in ((PLAIN, [6, 9, 10], [8]), (TIMED, [6, 10], [8, 9])):
+        aside: list[int] = []
+        made = reader._batch(EVENTS, _Events(), schema, "dead-letter", aside.append)
+        names = {6: "six", 9: "nine", 10: "ten"}
+        assert made.column("_offset").to_pylist() == offsets
+        assert made.column("value").to_pylist() == [names[offset] for offset in offsets]
+        found = list(reader.bad_records_of(None, None, _Events(), schema, "in"))  # type: ignore[arg-type]
+        assert [offset for each in found for offset in each.column("offset").to_pylist()] == letters
+        assert aside == [len(letters)]
+
+
+def test_a_batch_of_omitted_records_has_no_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = [message(5, b"omitted"), message(6, b"omitted")]
+    monkeypatch.setattr(reader, "messages", lambda *_, **__: iter([group]))
+    assert list(reader.read_ranges(None, [], _Events(), TIMED, "fail")) == []  # type: ignore[arg-type]
+    with pytest.raises(BadRecordError, match="offset 8: bad"):
+        reader._batch(EVENTS, _Events(), TIMED, "fail", lambda _: None)
 
 
 def test_groups_are_of_one_split_and_hold_every_record(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,7 +128,7 @@ SINGLE = [
         "{type: jsn}",
         10,
         "sources[0].format.type",
-        "did you mean 'json'? allowed: avro, json, protobuf, raw, string",
+        "did you mean 'json'? allowed: avro, debezium, json, protobuf, raw, string, upsert",
     ),
     (
         "{type: string}",
@@ -145,7 +145,7 @@ SINGLE = [
         "there is no format 'parquet'; use raw, and a step",
     ),
     ("{type: string}", "{type: CSV}", 10, "sources[0].format.type", "no format 'CSV'; use string, and from_csv(value"),
-    ("{type: string}", "{type: debezium}", 10, "sources[0].format.type", "use json, with a schema of Debezium's"),
+    ("{type: string}", "{type: debezium}", 10, "sources[0].format.schema", "missing key 'schema'"),
     ("{type: string}", "{type: json}", 10, "sources[0].format.schema", "missing key 'schema'"),
     ("{type: string}", "{schema: a INT}", 10, "sources[0].format.type", "missing key 'type'"),
     ("{type: string}", "{type: json, schema: a BIGNT}", 10, "sources[0].format.schema", "BIGINT"),
@@ -328,7 +328,7 @@ def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_pa
     (connector,) = mistakes_of(tmp_path, text)
     assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
     (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
-    assert form.allowed == ("avro", "json", "protobuf", "raw", "string")
+    assert form.allowed == ("avro", "debezium", "json", "protobuf", "raw", "string", "upsert")
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:

@@ -1,0 +1,58 @@
+"""Casts of a whole column that find the values which do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from connectors.formats.spans import Flags
+
+_FAMILIES = (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_binary, pt.is_boolean, pt.is_date)
+
+
+def flags(mask: pa.Array) -> Flags:
+    """Return a boolean column without nulls for numpy."""
+    return np.array(mask.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
+    """Cast without loss, and return where a value does not fit, which is null then.
+
+    Costs one cast if all values fit, and a further one for each halving of a part that does not.
+    """
+    wrong = np.zeros(len(values), np.bool_)
+    try:
+        return values.cast(kind), wrong
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        parts = [(0, values)]
+    while parts:
+        start, part = parts.pop()
+        try:
+            part.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            half = len(part) // 2
+            if half == 0:
+                wrong[start] = True
+            else:
+                parts += [(start, part.slice(0, half)), (start + half, part.slice(half))]
+    if wrong.any():
+        values = pc.if_else(pa.array(wrong), pa.scalar(None, values.type), values)
+    return values.cast(kind), wrong
+
+
+def is_castable(source: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether values of one type may be read as another: numbers that grow or shrink, and never text as a number."""
+    if source == kind or pt.is_null(source):
+        return True
+    if pt.is_timestamp(source) and pt.is_timestamp(kind):
+        return (source.tz is None) == (kind.tz is None)
+    if pt.is_struct(source) and pt.is_struct(kind):
+        inside = {field.name: field.type for field in source}
+        return all(field.name in inside and is_castable(inside[field.name], field.type) for field in kind)
+    if pt.is_list(source) and pt.is_list(kind):
+        return is_castable(source.value_type, kind.value_type)
+    if pt.is_integer(source) and (pt.is_decimal(kind) or pt.is_floating(kind)):
+        return True
+    return any(test(source) and test(kind) for test in _FAMILIES)
