@@ -58,11 +58,14 @@ class Upsert:
     by_topic: bool | None = None  # rows come from several topics; None: not known, and compared where they have TOPIC
     deleted_at: str | None = None  # a column of the rows and the table: a deletion's time, which the stored row gets
     order_by: str | None = None  # a column of the rows and the table that tells which row of a key is newer
+    text_order: bool = False  # which is text; known for given rows
     keep: bool = False  # the oldest row of a key stays
 
     def of(self, schema: pa.Schema) -> Upsert:
-        """The same with `by_topic` known, for these rows."""
-        return self if self.by_topic is not None else replace(self, by_topic=TOPIC in schema.names)
+        """The same with `by_topic` and `text_order` known, for these rows."""
+        by_topic = TOPIC in schema.names if self.by_topic is None else self.by_topic
+        is_text = self.order_by in schema.names and _is_text(schema.field(self.order_by).type)
+        return replace(self, by_topic=by_topic, text_order=is_text)
 
     @property
     def deletes(self) -> bool:
@@ -89,7 +92,8 @@ class Upsert:
         def column(name: str | None) -> str | None:
             return None if name is None else stored([name])[0]
 
-        return Merge(stored(self.key), column(self.order_by), column(self.deleted_at), self.keep)
+        order_by, deleted_at = column(self.order_by), column(self.deleted_at)
+        return Merge(stored(self.key), order_by, self.text_order, deleted_at, self.keep)
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -119,7 +123,8 @@ class Upsert:
             if not types.is_integer(kind)
         ]
         found += _wrong_types(schema, self.deleted_at, "a moment", types.is_timestamp)
-        found += _wrong_types(schema, self.order_by, "a whole number, a decimal, a date or a moment", _is_ordered)
+        ordered = "a whole number, a decimal, a date, a moment or text"
+        found += _wrong_types(schema, self.order_by, ordered, _is_ordered)
         if TOPIC in self.of(schema).place and TOPIC in schema.names and not _is_text(schema.field(TOPIC).type):
             found.append(f"column {TOPIC} of the rows is {spark_type(schema.field(TOPIC).type)}, not text")
         found += [f"the rows have a column {name}, which merging needs" for name in _RESERVED if name in schema.names]
@@ -131,8 +136,9 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _is_ordered(kind: pa.DataType) -> bool:
-    """Whether each database compares such values as Arrow does: not text, and not what may be NaN."""
-    return bool(types.is_integer(kind) or types.is_decimal(kind) or types.is_date(kind) or types.is_timestamp(kind))
+    """Whether each database can compare such values as Arrow does: not values that may be NaN."""
+    is_number = types.is_integer(kind) or types.is_decimal(kind)
+    return bool(is_number or types.is_date(kind) or types.is_timestamp(kind) or _is_text(kind))
 
 
 def _wrong_types(schema: pa.Schema, name: str | None, wanted: str, fits: Callable[[pa.DataType], bool]) -> list[str]:

@@ -28,6 +28,8 @@ class Merge:
     key: tuple[str, ...]
     order_by: str | None = None
     """A row takes the place of one whose value here is NULL or not greater. None: of any stored row."""
+    text_order: bool = False
+    """The order is text, which compares byte by byte in UTF-8."""
     deleted_at: str | None = None
     """A deletion writes this column, and keeps the row. None: it deletes the row."""
     keep: bool = False

@@ -203,7 +203,7 @@ class ServerSink(Server[C, T, P]):
         assert seen is not None
         target, fit = seen
         if self.upsert is not None:
-            self._rehearse(fit.plans, self.upsert)
+            self._rehearse(fit.plans, self.upsert.of(schema))
         return self._opened(schema, target, fit)
 
     def _opened(self, schema: pa.Schema, target: T, fit: SchemaMatch[P]) -> Self:

@@ -285,8 +285,8 @@ MUTANTS: Final = (
         name="a row takes the place of one with a greater order",
         rule="docs/reference/sinks.md, Rows with their own order",
         path="connectors/sql/log/merging.py",
-        before='{staged}.{name} >= t.{name})"',
-        after='{staged}.{name} IS NOT NULL)"',
+        before='{staged}.{name}{collation} >= t.{name}{collation})"',
+        after='{staged}.{name}{collation} IS NOT NULL)"',
         caught_by=(f"{_ORDERS}test_the_greatest_order_wins_in_a_checkpoint_and_after_it",),
     ),
     Mutant(

@@ -59,18 +59,22 @@ def tombstone_problems(merge: Merge, required: Collection[str]) -> list[str]:
     ]
 
 
-def on_conflict(quote: Callable[[str], str], merge: Merge, names: Sequence[str]) -> str:
-    """Return the end of an INSERT INTO a table AS t in PostgreSQL and SQLite."""
+def on_conflict(quote: Callable[[str], str], merge: Merge, names: Sequence[str], bytewise: str) -> str:
+    """Return the end of an INSERT INTO a table AS t in PostgreSQL and SQLite. `bytewise`: see `is_newer`."""
     target = f"ON CONFLICT ({', '.join(quote(name) for name in merge.key)}) DO"
     if merge.keep:
         return f"{target} NOTHING"
     rest = [name for name in names if name not in merge.key] or list(merge.key)
     sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in rest)
-    condition = f" WHERE {is_newer(quote, merge.order_by, 'excluded')}" if merge.order_by is not None else ""
+    condition = "" if merge.order_by is None else f" WHERE {is_newer(quote, merge, 'excluded', bytewise)}"
     return f"{target} UPDATE SET {sets}{condition}"
 
 
-def is_newer(quote: Callable[[str], str], order_by: str, staged: str) -> str:
-    """Return the condition for a row of `staged` to take the place of the stored row t."""
-    name = quote(order_by)
-    return f"(t.{name} IS NULL OR {staged}.{name} >= t.{name})"
+def is_newer(quote: Callable[[str], str], merge: Merge, staged: str, bytewise: str) -> str:
+    """Return the condition for a row of `staged` to take the place of the stored row t, by the order.
+
+    `bytewise`: the collation that compares text byte by byte.
+    """
+    assert merge.order_by is not None
+    name, collation = quote(merge.order_by), f" COLLATE {bytewise}" if merge.text_order else ""
+    return f"(t.{name} IS NULL OR {staged}.{name}{collation} >= t.{name}{collation})"

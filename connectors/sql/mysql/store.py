@@ -155,7 +155,10 @@ def _sets(merge: Merge, target: str, names: Sequence[str]) -> str:
     if merge.order_by is None:
         return ", ".join(f"{quote(name)} = VALUES({quote(name)})" for name in names)
     order = quote(merge.order_by)
-    newer = f"{target}.{order} IS NULL OR VALUES({order}) >= {target}.{order}"
+    staged, stored = f"VALUES({order})", f"{target}.{order}"
+    if merge.text_order:
+        staged, stored = (f"CAST(CONVERT({each} USING utf8mb4) AS BINARY)" for each in (staged, stored))
+    newer = f"{target}.{order} IS NULL OR {staged} >= {stored}"
     # The servers set one column after another, and each later one sees it: the order itself is the last.
     ordered = [*(name for name in names if name != merge.order_by), merge.order_by]
     return ", ".join(f"{quote(name)} = IF({newer}, VALUES({quote(name)}), {target}.{quote(name)})" for name in ordered)

@@ -22,6 +22,8 @@ from connectors.sql.statements import in_transaction
 from eos.errors import BadRowError
 
 _STAGE: Final = "pg_temp.eos_stage"
+_BYTEWISE: Final = '"C"'
+"""A collation. The database is in UTF-8."""
 
 
 class PostgresStore(Session):
@@ -92,7 +94,7 @@ class PostgresStore(Session):
 
     def _put(self, target: str, merge: Merge, rows: pa.RecordBatch) -> None:
         names = ", ".join(quote(name) for name in rows.schema.names)
-        conflict = on_conflict(quote, merge, rows.schema.names)
+        conflict = on_conflict(quote, merge, rows.schema.names, _BYTEWISE)
         with self._staged(target, rows) as stage:
             merging = f"INSERT INTO {target} AS t ({names}) SELECT {names} FROM {stage} {conflict} RETURNING 1"
             (merged,) = self.execute(f"WITH merged AS ({merging}) SELECT count(*) FROM merged")[0]
@@ -118,7 +120,9 @@ def _settled(merge: Merge) -> str:
     """Return the condition for a row t of the table to be there in spite of a row s, or because of it."""
     if merge.order_by is None:
         return _same(merge)
-    return f"{_same(merge)} AND t.{quote(merge.order_by)} >= s.{quote(merge.order_by)}"
+    collation = f" COLLATE {_BYTEWISE}" if merge.text_order else ""
+    order = quote(merge.order_by)
+    return f"{_same(merge)} AND t.{order}{collation} >= s.{order}{collation}"
 
 
 def _check_count(merged: int, rows: int) -> None:

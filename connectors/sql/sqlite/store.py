@@ -106,7 +106,7 @@ class SqliteStore:
             self._each(change, keys.select([merge.deleted_at, *merge.key]))
 
     def _put(self, table: str, merge: Merge, rows: pa.RecordBatch) -> None:
-        self._insert(table, rows, on_conflict(self._quote, merge, rows.schema.names), merge)
+        self._insert(table, rows, on_conflict(self._quote, merge, rows.schema.names, "BINARY"), merge)
 
     def _same(self, merge: Merge) -> str:
         """Return a condition on the key, which compares as the index does: a column may have another collation."""
@@ -130,7 +130,7 @@ class SqliteStore:
     def _settled(self, table: str, merge: Merge, batch: pa.RecordBatch) -> int:
         """Return how many rows of the batch the table has, or has another row instead of."""
         order = [] if merge.order_by is None else [merge.order_by]
-        where = " AND ".join([self._same(merge), *(f"{self._quote(name)} >= ?" for name in order)])
+        where = " AND ".join([self._same(merge), *(f"{self._quote(name)} >= ? COLLATE BINARY" for name in order)])
         rows = zip(*(_values(batch.column(name)) for name in (*merge.key, *order)), strict=True)
         look = f"SELECT count(*) FROM {self._quote(table)} WHERE {where}"
         try:

@@ -10,7 +10,7 @@ from connectors.log.merge import Merge, merge_of
 
 @pytest.mark.parametrize(
     "merge",
-    [Merge(("a", 'b"')), Merge(("a",), order_by="n"), Merge(("a",), "n", "d"), Merge(("a",), keep=True)],
+    [Merge(("a", 'b"')), Merge(("a",), order_by="n"), Merge(("a",), "n", True, "d"), Merge(("a",), keep=True)],
 )
 def test_a_merge_is_read_as_it_was_written(merge: Merge) -> None:
     assert merge_of(pa.schema([], metadata=merge.metadata())) == merge
@@ -31,5 +31,5 @@ def test_an_older_version_finds_no_key_in_a_segment_with_an_order() -> None:
 
 
 def test_a_deletion_writes_its_key_its_time_and_its_order() -> None:
-    assert Merge(("a", "b"), "n", "d").marked == ("a", "b", "d", "n")
+    assert Merge(("a", "b"), "n", deleted_at="d").marked == ("a", "b", "d", "n")
     assert Merge(("a",)).marked == ("a",)

@@ -116,7 +116,8 @@ class Registry:
         def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
             return {each: self.schemas.get(each) for each in ids}
 
-        monkeypatch.setattr("connectors.formats.avro.writers.schemas_of", schemas_of)
+        for module in ("avro.writers", "registered"):
+            monkeypatch.setattr(f"connectors.formats.{module}.schemas_of", schemas_of)
         return self
 
 
