@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
+from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import PARTITIONS, Pipeline
 
 pytestmark = pytest.mark.in_turns
@@ -83,6 +84,47 @@ def test_what_debezium_writes(changes: Pipeline) -> None:
     changes.catch_up()
     assert found(changes) == rows(CHANGES)
     assert len(found(changes)) == _KEYS - 7
+
+
+@pytest.mark.timeout(300)
+def test_keys_that_move_between_partitions(changes: Pipeline) -> None:
+    """Older events of each key are in a partition that is read later; a kill, and the newest of each has won."""
+    table = changes.table
+    table.execute(f"ALTER TABLE {table.name} ADD _position VARCHAR(80), ADD removed_at TIMESTAMP(6) NULL")
+    changes.source["format"] = {"type": "debezium", "schema": "id BIGINT NOT NULL, name STRING"}
+    changes.spec["transforms"][0]["sql"] = (
+        "SELECT id, name, _position, CASE WHEN _deleted THEN _source_ts END AS removed_at, _partition, _offset"
+        " FROM changes"
+    )
+    del changes.spec["sinks"][0]["deleted"]
+    changes.spec["sinks"][0] |= {"order_by": "_position", "deleted_at": "removed_at"}
+    events: list[tuple[int, int, Any]] = []
+    for number, (key, name) in enumerate(CHANGES):
+        source = {
+            "connector": "mysql",
+            "file": "binlog.000007",
+            "pos": 90 + number,
+            "row": 0,
+            "ts_ms": 1_800_000_000_000,
+        }
+        image = {"id": key, "name": name}
+        before, after = (image, None) if name is None else (None, image)
+        events.append(
+            (number, key, {"op": "d" if name is None else "u", "before": before, "after": after, "source": source})
+        )
+    newest = {key: number for number, key, _ in events}
+    producer = Producer({"bootstrap.servers": changes.source["bootstrap_servers"]})
+    for is_newest in (True, False):  # records of a key: first its newest event, then the others in another partition
+        for number, key, event in events:
+            if (newest[key] == number) == is_newest:
+                content = json.dumps(event).encode()
+                producer.produce(changes.workload.topic, content, str(key).encode(), (key + is_newest) % PARTITIONS)
+        assert producer.flush(60) == 0
+    kill_at(changes, "before-decide@1", "after-decide@2")
+    changes.catch_up()
+    rows_of = table.execute(f"SELECT id, name, removed_at IS NULL FROM {table.name}")
+    assert sorted((key, name) for key, name, is_there in rows_of if is_there) == rows(CHANGES)
+    assert len(rows_of) == _KEYS
 
 
 @pytest.mark.timeout(300)

@@ -65,7 +65,8 @@ def read(path: Path = RECORD) -> Durations:
 def write_tests(tests_s: Mapping[str, float], path: Path = RECORD) -> None:
     """Replace the entries of the files of these tests, given by node id. Files that are gone are forgotten.
 
-    Long tests have a record of their own, and so do not count here.
+    Long tests have a record of their own, and so do not count here. An entry of more than twice as many tests stays:
+    this run has taken a part of the file, such as the tests that are marked `alone`.
     """
     old = read(path)
     files: dict[str, tuple[int, float]] = {}
@@ -74,7 +75,8 @@ def write_tests(tests_s: Mapping[str, float], path: Path = RECORD) -> None:
             tests, together = files.get(_file(name), (0, 0.0))
             files[_file(name)] = (tests + 1, together + seconds)
     kept = {name: each for name, each in old.files.items() if (RECORD.parents[1] / name).exists()}
-    _write({**kept, **files}, old.parts_s, path)
+    whole = {name: each for name, each in files.items() if 2 * each[0] >= kept.get(name, each)[0]}
+    _write({**kept, **whole}, old.parts_s, path)
 
 
 def write_part(name: str, seconds: float, path: Path = RECORD) -> None:

@@ -91,6 +91,15 @@ def test_the_record_keeps_what_this_run_has_not_run(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 9, "a line for each entry"
 
 
+def test_a_part_of_a_file_changes_nothing(tmp_path: Path) -> None:
+    path, here = tmp_path / "durations.json", "tests/integration_tests/test_progress.py"
+    write_tests({f"{here}::test_{number}": 1.0 for number in range(10)}, path)
+    write_tests({f"{here}::test_alone": 200.0}, path)
+    assert read(path).files == {here: (10, 10.0)}
+    write_tests({f"{here}::test_{number}": 2.0 for number in range(5)}, path)
+    assert read(path).files == {here: (5, 10.0)}
+
+
 def test_a_long_test_does_not_count_in_its_file(tmp_path: Path) -> None:
     long = next(iter(read().long))
     file = long.partition("::")[0]
