@@ -105,6 +105,11 @@ class Upsert:
         """Columns that the rows must have beside those of the table."""
         return (*self.place, *(each for each in (self.deleted, self.deleted_at, self.order_by) if each is not None))
 
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """Columns of the rows that a deletion writes, or finds its row by."""
+        return (*self.key, *(each for each in (self.deleted_at, self.order_by) if each is not None))
+
     def after(self, names: Sequence[str]) -> tuple[str, ...]:
         """The columns that a writer is given: those of the table, and then what merging takes."""
         return (*names, *(each for each in self.columns if each not in names))
@@ -192,9 +197,7 @@ class _Rows:
         return self._ordered(batch, list(rows.columns), gone=False)
 
     def _deleted(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
-        upsert = self.upsert
-        marked = (*upsert.key, *(each for each in (upsert.deleted_at, upsert.order_by) if each is not None))
-        keys = self.form.only(marked).convert(batch, first_row)
+        keys = self.form.only(self.upsert.marked).convert(batch, first_row)
         columns = [
             keys.column(field.name) if field.name in keys.schema.names else pa.nulls(batch.num_rows, field.type)
             for field in self.form.schema
