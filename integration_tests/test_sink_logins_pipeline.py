@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -120,7 +121,14 @@ def _workers_at(process: PipelineProcess, postgres: Postgres) -> list[psutil.Pro
     """The Python workers that have a connection there."""
     port = sqlalchemy.make_url(postgres.url).port
     below = [each for java in process.java() for each in java.children(recursive=True)]
-    return [each for each in below if any(at.raddr and at.raddr.port == port for at in each.net_connections("tcp"))]
+    return [each for each in below if _is_connected(each, port)]
+
+
+def _is_connected(process: psutil.Process, port: int | None) -> bool:
+    """Whether it has a connection to the port. A process that has ended meanwhile has none."""
+    with suppress(psutil.NoSuchProcess):
+        return any(at.raddr and at.raddr.port == port for at in process.net_connections("tcp"))
+    return False
 
 
 @pytest.mark.timeout(900)
