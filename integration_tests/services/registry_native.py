@@ -79,6 +79,7 @@ class SchemaRegistry:
             if self._is_elected():
                 return
             time.sleep(0.1)
+        self._process.stop()
         raise ServiceError(f"the schema registry did not answer; the end of {self._log}:\n{tail(self._log)}")
 
     def replace(self) -> None:
