@@ -19,7 +19,9 @@ MUTANTS: Final = (
         after="""            self._idle.clear()
             return
 """,
-        caught_by=("tests/spark_jobs/run/test_control.py::test_once_a_paused_run_is_idle_nothing_begins",),
+        caught_by=(
+            "tests/spark_jobs/run/test_control.py::test_a_pause_that_is_answered_while_a_checkpoint_is_about_to_begin_holds_it",
+        ),
     ),
     Mutant(
         name="a pause is answered while a checkpoint runs",

@@ -126,6 +126,35 @@ def test_a_stop_ends_a_paused_run() -> None:
     assert control.is_idle()
 
 
+def test_a_pause_that_is_answered_while_a_checkpoint_is_about_to_begin_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    control, begun = StopControl(), threading.Event()
+    answered: list[bool] = []
+    clear = control._idle.clear
+
+    def pause_first() -> None:
+        """A request to pause, and its answer, between the first look of the beginning checkpoint and this."""
+        if not answered:
+            control.pause()
+            answered.append(control.is_idle())
+        clear()
+
+    monkeypatch.setattr(control._idle, "clear", pause_first)
+
+    def run() -> None:
+        with control.checkpoint(_Batch()):
+            begun.set()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert not begun.wait(0.5)
+    assert answered == [True]
+    control.resume()
+    assert begun.wait(10)
+    thread.join(10)
+
+
 def test_once_a_paused_run_is_idle_nothing_begins() -> None:
     """A thread that is about to begin has either begun before `is_idle`, or waits."""
     control, running, wrong = StopControl(), threading.Event(), []
