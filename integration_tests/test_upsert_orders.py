@@ -65,7 +65,7 @@ LINGUISTIC = {"postgresql": ' COLLATE "und-x-icu"'}
 
 @EVERY
 def test_text_is_an_order_byte_by_byte(make: Make, kind: str) -> None:
-    """Whatever the collation of the column: it may put a before B, and B before a is the order of the bytes."""
+    """In any collation of the column. In the order of the bytes, B is before a."""
     made = ordered(make, f"k BIGINT PRIMARY KEY, v BIGINT, n {TEXTS[kind]}{LINGUISTIC.get(kind, '')}")
     made.schema = made.schema.set(2, pa.field("n", pa.string()))
     made.start().checkpoint(0, [(1, 10, "a", 0, 1), (2, 20, "B", 0, 2), (3, 30, "a", 0, 3), (4, 40, "0010", 0, 4)])

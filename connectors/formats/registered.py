@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
-from connectors.api.contracts import Finding
 from connectors.formats.framing import CONFLUENT
-from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
-from eos.errors import SourceError
+from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
 from twophase.schemas import UNKNOWN, changed
 
 _KEPT: Final = 1_000
@@ -46,11 +44,3 @@ def unusable(schema: RegisteredSchema | None, kind: str) -> str:
     if schema is None:
         return "the schema registry does not have it"
     return "" if schema.kind == kind else f"it is of the kind {schema.kind}, not {kind}"
-
-
-def registry_findings(registry: Connection) -> Sequence[Finding]:
-    """Return the finding for `eos doctor`: whether the registry answers. May block; raises nothing."""
-    try:
-        return [Finding("schema registry", True, f"{registry.url}: {subjects(registry)} subjects")]
-    except SourceError as error:
-        return [Finding("schema registry", False, error.message, error.remedy)]

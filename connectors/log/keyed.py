@@ -44,7 +44,7 @@ _ORDER: Final = "__order"
 _ORIGINS: Final = {_TOPIC: "topics", _PARTITION: "partitions"}
 
 _BY_OFFSET: Final[Order] = ((_OFFSET, "ascending"), (GONE, "descending"))
-"""Of one record first the deletion, and then the row: a change of a key is both."""
+"""A change of a key is two rows of one record: the deletion comes first."""
 
 _RESERVED: Final = (GONE, _OFFSET, _PARTITION, _TOPIC, _ORDER)
 

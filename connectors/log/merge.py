@@ -40,6 +40,16 @@ class Merge:
         """The columns that a deletion writes, the key first."""
         return (*self.key, *(each for each in (self.deleted_at, self.order_by) if each is not None))
 
+    @property
+    def stores_deletions(self) -> bool:
+        """Whether a deletion is put as a row is, also without a stored row: an older row may arrive later."""
+        return self.order_by is not None
+
+    @property
+    def may_leave_out(self) -> bool:
+        """Whether the stored row may stay in place of a row that is put."""
+        return self.keep or self.order_by is not None
+
     def metadata(self) -> Mapping[bytes, bytes]:
         """Return the metadata of a segment with such rows."""
         if self == Merge(self.key):

@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from connectors.api.contracts import Finding
 from eos.errors import SourceError
 
 _KEPT: Final = 1_000
@@ -102,6 +103,14 @@ def subjects(connection: Connection) -> int:
     registry = _registry(connection)
     with outage(connection, "its subjects"):
         return len(registry.client.get_subjects())
+
+
+def check_registry(connection: Connection) -> Finding:
+    """Return whether the registry answers, for `eos doctor`. Blocks for a round trip. Raises nothing."""
+    try:
+        return Finding("schema registry", True, f"{connection.url}: {subjects(connection)} subjects")
+    except SourceError as error:
+        return Finding("schema registry", False, error.message, error.remedy)
 
 
 class _Registry:

@@ -81,6 +81,13 @@ class RegistryEntry(Strict):
         return Connection(self.url, self.username, self.password, self.token, ca)
 
 
+def check_encoding(encoding: str, registry: RegistryEntry | None) -> None:
+    """Raise pydantic's error unless a format has a registry and the encoding `confluent`, or neither."""
+    if (encoding == "confluent") != (registry is not None):
+        found = "confluent without a registry" if registry is None else f"a registry with {encoding}"
+        raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+
+
 _FULL_NAME: Final = r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
 _RecordName = Annotated[NonEmpty, matching(_FULL_NAME, "a name of letters, digits and _, such as com.example.Order")]

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NoReturn
 from connectors.api.contracts import Finding
 from connectors.api.encoding import MessagePart
 from connectors.dead_letters import printable
-from connectors.schema_registry.client import Connection, open_client, outage, subjects
+from connectors.schema_registry.client import Connection, open_client, outage
 from eos.errors import SinkUnavailableError, SourceError, TargetError
 
 Strategy = Literal["topic-name", "record-name", "topic-record-name"]
@@ -82,14 +82,6 @@ class Registration:
             return Finding(check, False, error.message, error.remedy)
         detail = f"{self.connection.url}: registered as id {found}" if found is not None else "a start registers it"
         return Finding(check, True, f"{detail}: {text}")
-
-    def reachable(self) -> Finding:
-        """Return whether the registry answers, for `eos doctor`. Raises nothing."""
-        try:
-            found = subjects(self.connection)
-        except SourceError as error:
-            return Finding("schema registry", False, error.message, error.remedy)
-        return Finding("schema registry", True, f"{self.connection.url}: {found} subjects")
 
     @contextmanager
     def _requesting(self, sink: str, subject: str, text: str) -> Iterator[Any]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.api.encoding import Encoder, MessagePart, UsedSchema
+from connectors.schema_registry.client import check_registry
 from connectors.schema_registry.registration import Registration
 
 
@@ -69,7 +70,7 @@ class SchemaRows(ABC):
         if self.registration is None:
             return []
         if schema is None or self.problems(part, schema):  # problems are a finding of the sink
-            return [self.registration.reachable()]
+            return [check_registry(self.registration.connection)]
         found = self.described(part, schema)
         subject = self.registration.subject(part, found.record)
         return [self.registration.finding(part.sink, subject, self.kind, found.text)]

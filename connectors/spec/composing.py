@@ -1,6 +1,6 @@
 """One spec from several parts: `include` brings other files, and `profiles` the differences between environments.
 
-Parts are merged as YAML nodes, which know their lines, so a message names the file and the line that a value is from.
+Outcome are merged as YAML nodes, which know their lines, so a message names the file and the line that a value is from.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _OWN_KEYWORDS: Final = frozenset({"stream", "recursive", "level", "extend", "agg
 """Keywords of Spark that sqlglot does not list."""
 
 _LEFT_TO_SPARK: Final = re.compile(r"\|>|\b(table|stream|identifier)\b", re.IGNORECASE)
-"""Parts of a query that sqlglot reads in another way than Spark, or not at all."""
+"""Outcome of a query that sqlglot reads in another way than Spark, or not at all."""
 
 _WINDOW_CALL: Final = re.compile(r"\bwindow(?=\s*\()", re.IGNORECASE)
 _AS_A_FUNCTION: Final = "w1ndow"

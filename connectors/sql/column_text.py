@@ -1,4 +1,4 @@
-"""Parts of turning an Arrow column into the text that a database reads. No Python per row."""
+"""Outcome of turning an Arrow column into the text that a database reads. No Python per row."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ SAID = {
     **dict.fromkeys((*VALUES, "Spec"), ("Created by:", "Read by:")),
     **dict.fromkeys(ERRORS, ("Raised by:",)),
 }
-"""Parts of the docstring of each name."""
+"""Outcome of the docstring of each name."""
 
 ENTRIES = ("API_VERSION", "Database", "FormatEntry", "Secrets", "SinkEntry", "SourceEntry", "SplitSourceEntry")
 OF_ENTRIES = (

@@ -301,8 +301,8 @@ MUTANTS: Final = (
         name="a deletion with an order is not stored for a key that the table lacks",
         rule="docs/reference/sinks.md, Deletions that keep the row",
         path="connectors/sql/sqlite/store.py",
-        before="        if merge.order_by is not None:  # the deletion",
-        after="        if merge.order_by is not None and merge.keep:  # the deletion",
+        before="        if merge.stores_deletions:",
+        after="        if merge.stores_deletions and merge.keep:",
         caught_by=(f"{_ORDERS}test_a_deletion_is_stored_and_older_rows_are_not",),
     ),
     Mutant(

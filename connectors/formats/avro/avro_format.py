@@ -18,7 +18,7 @@ from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
 from connectors.formats.avro.resolution import IncompatibleError, resolve
 from connectors.formats.avro.writers import RegisteredWriters, Writers, parsed
-from connectors.formats.parts import Parts
+from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags, Ints
 from eos.errors import SpecError
 
@@ -71,35 +71,32 @@ class AvroFormat:
 
         Blocks where this process meets a schema for the first time. Raises SourceError if a registry does not answer.
         """
-        parts = Parts(self.schema)
-        schemas: dict[str, str] = {}
-        values, given = parts.take_tombstones(values)
-        for plan, chosen in self._by_writer(values, given, parts, schemas):
+        outcome = Outcome(self.schema)
+        values, given = outcome.take_tombstones(values)
+        for plan, chosen in self._by_writer(values, given, outcome):
             group = values if chosen.all() else values.filter(pa.array(chosen))
             cursor = Cursor(group, self.writers.header.size if self.writers.header else 0)
             columns = plan.columns(cursor, ALL)
             cursor.finish()
-            parts.add(given[chosen], pa.record_batch(columns, schema=self.schema), cursor.faults)
-        return parts.decoded(schemas)
+            outcome.add(given[chosen], pa.record_batch(columns, schema=self.schema), cursor.faults)
+        return outcome.decoded()
 
-    def _by_writer(
-        self, values: pa.Array, places: Ints, parts: Parts, schemas: dict[str, str]
-    ) -> Iterator[tuple[RecordStep, Flags]]:
-        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `parts`."""
+    def _by_writer(self, values: pa.Array, places: Ints, outcome: Outcome) -> Iterator[tuple[RecordStep, Flags]]:
+        """Yield the plan for each writer's schema, with its records. `places`: of the values, for `outcome`."""
         header = self.writers.header
         if header is None:
             keys, marked = np.zeros(len(values), np.uint64), np.ones(len(values), np.bool_)
         else:
             keys, marked = header.keys(values)
-            parts.reject(places[~marked], header.missing)
+            outcome.reject(places[~marked], header.missing)
         for key, writer in self.writers.find(np.unique(keys[marked]).tolist()).items():
             chosen = marked & (keys == np.uint64(key))
             plan = _plan(writer.schema, self.reader, self.truncate)
             name = header.schema_name.format(key) if header else "the writer's schema"
             if self.names_schemas:
-                schemas[name] = writer.fingerprint
+                outcome.schemas[name] = writer.fingerprint
             if isinstance(plan, str):
-                parts.reject(places[chosen], f"written with {name}: {plan}")
+                outcome.reject(places[chosen], f"written with {name}: {plan}")
             else:
                 yield plan, chosen
 

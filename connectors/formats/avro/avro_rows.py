@@ -18,7 +18,7 @@ from connectors.formats.avro.pieces import constant, joined
 from connectors.formats.avro.write_nested import RecordStep
 from connectors.formats.avro.write_steps import WriteStep
 from connectors.formats.avro.writers import SINGLE_OBJECT, parsed
-from connectors.formats.nulls import with_nulls
+from connectors.formats.outcome import with_nulls
 from connectors.schema_registry.schema_rows import Described, SchemaRows, confluent_header
 
 Encoding = Literal["plain", "single-object", "confluent"]

@@ -12,7 +12,7 @@ from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.format import FormatEntry, Recognized, SinkFormatModel
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
-from connectors.schema_registry.entry import RegistryEntry
+from connectors.schema_registry.entry import RegistryEntry, check_encoding
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ class AvroEntry(FormatEntry):
                 "encoding: single-object",
                 at="writer_schema_files",
             )
-        if (self.encoding == "confluent") != (self.registry is not None):
-            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
-            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+        check_encoding(self.encoding, self.registry)
         if self.encoding == "confluent" and self.writer_schema_files:
             raise wrong("the registry has the writers' schemas", at="writer_schema_files")
         try:

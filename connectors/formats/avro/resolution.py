@@ -45,7 +45,7 @@ _PROMOTED: Final = {
 
 
 _MOST_SKIPPED: Final = 10_000
-"""Parts of a field that is skipped."""
+"""Outcome of a field that is skipped."""
 
 
 class IncompatibleError(Exception):

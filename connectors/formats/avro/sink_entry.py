@@ -10,7 +10,7 @@ from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.formats.avro.entry import schema_in
-from connectors.schema_registry.entry import RegisteredFormatEntry
+from connectors.schema_registry.entry import RegisteredFormatEntry, check_encoding
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ class AvroSinkEntry(RegisteredFormatEntry):
             raise wrong("both schema and schema_file", "schema_file: orders.avsc", at="schema_file")
         if self.record is not None and (self.text is not None or self.schema_file is not None):
             raise wrong(f"the record has a name in {given}", at="record")
-        if self.encoding is not None and (self.encoding == "confluent") != (self.registry is not None):
-            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
-            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+        if self.encoding is not None:
+            check_encoding(self.encoding, self.registry)
         try:
             text = self._given()
         except SpecError as error:

@@ -12,8 +12,8 @@ from connectors.api.contracts import Finding
 from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Schema, parse_schema
 from connectors.formats.framing import CONFLUENT, Header
-from connectors.formats.registered import fingerprint_of, pinned_schemas, registry_findings, unusable
-from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
+from connectors.formats.registered import fingerprint_of, pinned_schemas, unusable
+from connectors.schema_registry.client import Connection, RegisteredSchema, check_registry, schemas_of
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000
@@ -31,6 +31,7 @@ class Writer:
 
     schema: Schema | str  # or the reason why its records are bad
     fingerprint: str = ""  # of the registry's schema; empty where a key can have no other schema
+    registered: RegisteredSchema | None = None  # the schema as the registry has it
 
 
 class Writers(ABC):
@@ -93,11 +94,7 @@ class RegisteredWriters(Writers):
     header: ClassVar[Header] = CONFLUENT
 
     def check(self) -> Sequence[Finding]:
-        return registry_findings(self.registry)
-
-    def registered(self, keys: Sequence[int]) -> Mapping[int, RegisteredSchema | None]:
-        """Return the schema of each key as the registry has it; None for an unknown key. See `schemas_of`."""
-        return schemas_of(self.registry, keys)
+        return [check_registry(self.registry)]
 
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         found = pinned_schemas(self.registry, keys, self.pinned)
@@ -108,11 +105,11 @@ class RegisteredWriters(Writers):
 def _usable(found: RegisteredSchema | None) -> Writer:
     reason = unusable(found, _KIND)
     if found is None or reason:
-        return Writer(reason, fingerprint_of(found))
+        return Writer(reason, fingerprint_of(found), found)
     try:
-        return Writer(parsed(found.text, found.references), fingerprint_of(found))
+        return Writer(parsed(found.text, found.references), fingerprint_of(found), found)
     except SpecError as error:
-        return Writer(f"it cannot be read: {error.message}", fingerprint_of(found))
+        return Writer(f"it cannot be read: {error.message}", fingerprint_of(found), found)
 
 
 def newest_of(registry: Connection, ids: Sequence[int]) -> tuple[int, str] | None:

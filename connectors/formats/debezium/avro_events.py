@@ -13,10 +13,10 @@ from connectors.formats.avro.avro_format import AvroFormat
 from connectors.formats.avro.writers import RegisteredWriters
 from connectors.formats.debezium.avro_schema import OMITTED, AvroPlan, Declared, event_plan, key_plan
 from connectors.formats.debezium.events import Events, KeyRows
-from connectors.formats.debezium.outcome import Outcome
 from connectors.formats.debezium.rows import Document, RowReader, Struct
 from connectors.formats.debezium.source_position import SOURCE
 from connectors.formats.debezium.written import Written
+from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Ints
 from connectors.schema_registry.client import RegisteredSchema
 
@@ -59,7 +59,7 @@ class AvroEvents:
             else:
                 images = pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema))
                 yield KeyRows(found, images, self._reader(plan))
-        outcome.refuse_each(places, {at: f"the record's key: {reason}" for at, reason in refused.bad.items()})
+        outcome.reject_each(places, {at: f"the record's key: {reason}" for at, reason in refused.bad.items()})
 
     def _reader(self, plan: AvroPlan) -> RowReader:
         return Document(self.schema) if self.documents else Struct(self.schema, plan.readings)
@@ -80,15 +80,13 @@ class AvroEvents:
         """Yield the records of each writer's schema. Adds bad and omitted records, and the schemas, to the outcome."""
         header = self.writers.header
         ids, marked = header.keys(values)
-        outcome.refuse(places[~marked], f"not in {header.name}: another first byte, or too short")
-        unique = np.unique(ids[marked]).tolist()
-        registered = self.writers.registered(unique)
+        outcome.reject(places[~marked], header.missing)
         declared = tuple(self.types.items())
-        for key, writer in self.writers.find(unique).items():
+        for key, writer in self.writers.find(np.unique(ids[marked]).tolist()).items():
             name = header.schema_name.format(key)
             outcome.schemas[name] = writer.fingerprint
             chosen = marked & (ids == np.uint64(key))
-            found = registered[key]
+            found = writer.registered
             plan = writer.schema if isinstance(writer.schema, str) or found is None else plan_of(found, declared)
             if plan is OMITTED:
                 outcome.omit(places[chosen])
@@ -98,10 +96,10 @@ class AvroEvents:
                 kept = np.ones(len(group), np.bool_)
                 kept[[each.index for each in decoded.bad]] = False
                 of_group = places[chosen]
-                outcome.refuse_each(of_group, {each.index: each.reason for each in decoded.bad})
+                outcome.reject_each(of_group, {each.index: each.reason for each in decoded.bad})
                 yield plan, of_group[kept], decoded.rows
             else:
-                outcome.refuse(places[chosen], f"written with {name}: {plan}")
+                outcome.reject(places[chosen], f"written with {name}: {plan}")
 
 
 def _source(found: pa.StructArray | None, length: int) -> pa.StructArray:

@@ -1,4 +1,4 @@
-"""Casts of a whole column that find the values which do not fit."""
+"""Casts of a whole column that find the values which do not fit, and the reasons of these."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ import pyarrow.types as pt
 
 from connectors.formats.spans import Flags
 
+Faults = dict[int, str]
+"""Reasons by the index of a value in its column. The first reason counts."""
+
 _FAMILIES = (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_binary, pt.is_boolean, pt.is_date)
 
 
 def flags(mask: pa.Array) -> Flags:
     """Return a boolean column without nulls for numpy."""
     return np.array(mask.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def add_faults(faults: Faults, wrong: Flags, reason: str) -> None:
+    """Add a reason for each wrong value that has none."""
+    if wrong.any():
+        for at in np.flatnonzero(wrong).tolist():
+            faults.setdefault(at, reason)
 
 
 def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:

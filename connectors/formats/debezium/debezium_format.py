@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from connectors.api.contracts import Finding
 from connectors.api.decoding import Decoded
-from connectors.formats.debezium.casting import flags
+from connectors.formats.debezium.casting import Faults, add_faults, flags
 from connectors.formats.debezium.events import Encoding, Events, KeyRows
-from connectors.formats.debezium.outcome import Faults, Outcome, add_faults
-from connectors.formats.debezium.rows import null_where, required, unavailable
+from connectors.formats.debezium.rows import null_where, required, unavailable, without_values
 from connectors.formats.debezium.source_position import positions, times
+from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags
 
 OP, DELETED, POSITION, SOURCE_TS = "_op", "_deleted", "_position", "_source_ts"
@@ -136,7 +136,7 @@ class DebeziumFormat:
         events = found.events
         of_events = keys.take(pa.array(events.places))
         given = flags(of_events.is_valid())
-        outcome.refuse(events.places[~given], "a deletion without `before`, and the record has no key")
+        outcome.reject(events.places[~given], "a deletion without `before`, and the record has no key")
         events = _filtered(events, given)
         for each in self.encoding.keys(of_events.filter(pa.array(given)), events.places, outcome):
             self._add_key_rows(each, _taken(events, each), outcome)
@@ -144,10 +144,7 @@ class DebeziumFormat:
     def _add_key_rows(self, found: KeyRows, events: Events, outcome: Outcome) -> None:
         faults: Faults = {}
         columns = found.reader.columns(found.images, faults)
-        empty = np.ones(len(events.places), np.bool_)
-        for column in columns:
-            empty &= flags(column.is_null())
-        add_faults(faults, empty, _NO_KEY)
+        add_faults(faults, without_values(columns, len(events.places)), _NO_KEY)
         self._add_rows(events, columns, faults, outcome)
 
     def _add_rows(self, events: Events, columns: Sequence[pa.Array], faults: Faults, outcome: Outcome) -> None:

@@ -12,7 +12,7 @@ from connectors.api.format import FormatEntry, Recognized
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
 from connectors.formats.entry import checked_ddl
-from connectors.schema_registry.entry import RegistryEntry
+from connectors.schema_registry.entry import RegistryEntry, check_encoding
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
@@ -61,9 +61,7 @@ class DebeziumEntry(FormatEntry):
     def _check(self) -> DebeziumEntry:
         from connectors.formats.debezium.debezium_format import EVENT  # loads pyarrow, as the schema does
 
-        if (self.encoding == "confluent") != (self.registry is not None):
-            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
-            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+        check_encoding(self.encoding, self.registry)
         row = self._row
         taken = [name for name in row.names if name.lower() in EVENT.names]
         if taken:

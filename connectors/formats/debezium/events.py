@@ -9,8 +9,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.formats.debezium.outcome import Outcome
 from connectors.formats.debezium.rows import RowReader
+from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Ints
 
 

@@ -19,7 +19,7 @@ from connectors.formats.debezium.json_events import JsonEvents
 from connectors.formats.debezium.written import Written, of_connect
 from connectors.formats.framing import ids_in
 from connectors.formats.json_inference import Inferred, infer_columns
-from connectors.schema_registry.client import Connection
+from connectors.schema_registry.client import Connection, schemas_of
 from connectors.spark_types import quoted, spark_type
 from eos.errors import SpecError
 
@@ -73,9 +73,8 @@ def infer_avro(values: Sequence[bytes], registry: Connection) -> Inferred | None
     ids = ids_in(values)
     if ids is None:
         return None
-    writers = RegisteredWriters(registry)
     newest = None
-    for found in writers.registered(ids).values():
+    for found in schemas_of(registry, ids).values():
         if found is None or found.kind != "AVRO":
             return None
         newest = table_columns(found.text, found.references) or newest
@@ -83,7 +82,7 @@ def infer_avro(values: Sequence[bytes], registry: Connection) -> Inferred | None
         return None
     inferred = _inferred({name: _type(written) or _fitting(kind) for name, (kind, written) in newest.items()})
     row = parse_ddl(inferred.ddl)
-    return inferred if _decodes(inferred, values, lambda _: AvroEvents(row, writers)) else None
+    return inferred if _decodes(inferred, values, lambda _: AvroEvents(row, RegisteredWriters(registry))) else None
 
 
 def _event(value: bytes) -> tuple[dict[str, Any] | None, Any]:

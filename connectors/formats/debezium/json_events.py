@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from connectors.api.contracts import Finding
 from connectors.formats.debezium.casting import flags
 from connectors.formats.debezium.events import Events, KeyRows
-from connectors.formats.debezium.outcome import Outcome
 from connectors.formats.debezium.rows import Document, RowReader, Struct, Types
 from connectors.formats.debezium.schema_part import Group, groups
 from connectors.formats.debezium.source_position import SOURCE
 from connectors.formats.debezium.written import Written
 from connectors.formats.json_values import JsonFormat
+from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags, Ints
 
 
@@ -56,7 +56,7 @@ class JsonEvents:
         refused = Outcome(self.schema)
         for group in groups(keys, numbered, self.schema.names, refused):
             yield from self._document_keys(group, refused) if self.documents else self._keys(group, refused)
-        outcome.refuse_each(places, {at: f"the record's key: {reason}" for at, reason in refused.bad.items()})
+        outcome.reject_each(places, {at: f"the record's key: {reason}" for at, reason in refused.bad.items()})
 
     @property
     def names_schemas(self) -> bool:
@@ -100,7 +100,7 @@ def _decoded(group: Group, decoder: JsonFormat, outcome: Outcome) -> tuple[Ints,
     decoded = decoder.decode(group.payloads)
     if not decoded.bad:
         return group.places, group.payloads, decoded.rows
-    outcome.refuse_each(
+    outcome.reject_each(
         group.places, {each.index: _named(each.reason, group.payloads, each.index, decoder) for each in decoded.bad}
     )
     kept = np.ones(len(group.places), np.bool_)

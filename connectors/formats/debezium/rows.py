@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from connectors.formats.debezium.casting import flags
-from connectors.formats.debezium.outcome import Faults, add_faults
+from connectors.formats.debezium.casting import Faults, add_faults, flags
 from connectors.formats.debezium.readings import Reading, reading_of
 from connectors.formats.debezium.written import Written
 from connectors.formats.json_values import JsonFormat
+from connectors.formats.outcome import with_nulls
 from connectors.formats.spans import Flags
 
 Types = Mapping[str, Written]
@@ -94,10 +95,9 @@ class Document:
             return list(decoded.rows.columns)
         for each in decoded.bad:
             faults.setdefault(each.index, each.reason)
-        bad = {each.index for each in decoded.bad}
-        kept = iter(range(len(images)))
-        places = pa.array([None if at in bad else next(kept) for at in range(len(images))], pa.int64())
-        return [column.take(places) for column in decoded.rows.columns]
+        is_row = np.ones(len(images), np.bool_)
+        is_row[[each.index for each in decoded.bad]] = False
+        return [with_nulls(column, pa.array(is_row)) for column in decoded.rows.columns]
 
 
 PLACEHOLDER: Final = "__debezium_unavailable_value"
@@ -123,6 +123,14 @@ def unavailable(column: pa.Array) -> Flags | None:
 def null_where(column: pa.Array, chosen: Flags) -> pa.Array:
     """Return the column with null at some places."""
     return pc.if_else(pa.array(chosen), pa.scalar(None, column.type), column)
+
+
+def without_values(columns: Sequence[pa.Array], count: int) -> Flags:
+    """Return which of `count` rows have null in each column."""
+    empty = np.ones(count, np.bool_)
+    for column in columns:
+        empty &= flags(column.is_null())
+    return empty
 
 
 def required(schema: pa.Schema, columns: Sequence[pa.Array], chosen: Flags, faults: Faults) -> None:

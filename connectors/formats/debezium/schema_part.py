@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.formats.debezium.casting import flags
-from connectors.formats.debezium.outcome import Outcome
 from connectors.formats.debezium.written import Written, columns_of
-from connectors.formats.spans import Flags, Ints
+from connectors.formats.outcome import Outcome
+from connectors.formats.spans import Flags, Ints, binary_of
 
 _KEPT: Final = 500
 """Schemas that a process keeps."""
@@ -64,11 +64,11 @@ def groups(values: pa.Array, places: Ints, names: Collection[str], outcome: Outc
     for kind, number in kinds.items():
         chosen = of_each == number
         if isinstance(kind, str):
-            outcome.refuse(places[chosen], kind)
+            outcome.reject(places[chosen], kind)
             continue
         payloads, complete = _payloads(values.filter(pa.array(chosen)), sizes[chosen])
         found = places[chosen]
-        outcome.refuse(found[~complete], _NO_PAYLOAD)
+        outcome.reject(found[~complete], _NO_PAYLOAD)
         yield Group(found[complete], payloads.filter(pa.array(complete)), None if kind is None else dict(kind))
 
 
@@ -116,8 +116,4 @@ def _payloads(values: pa.Array, sizes: Ints) -> tuple[pa.Array, Flags]:
     data = np.frombuffer(values.buffers()[2] or b"\0", np.uint8)
     starts, ends = offsets[:-1] + sizes, offsets[1:] - 1
     complete = (ends > starts) & (data[np.maximum(ends, 0)] == ord("}"))
-    bounds = np.zeros(2 * len(values) + 1, np.int32)
-    bounds[:-1:2], bounds[1::2] = starts, np.maximum(starts, ends)
-    bounds[-1] = bounds[-2] if len(values) else 0
-    with_gaps = pa.Array.from_buffers(pa.binary(), 2 * len(values), [None, pa.py_buffer(bounds), values.buffers()[2]])
-    return with_gaps.take(pa.array(np.arange(0, 2 * len(values), 2))), complete
+    return binary_of(data, (starts, np.maximum(starts, ends))), complete

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.api.decoding import Decoded
-from connectors.formats.debezium.casting import flags
+from connectors.formats.debezium.casting import Faults, add_faults, flags
 from connectors.formats.debezium.debezium_format import DELETED
 from connectors.formats.debezium.json_events import JsonEvents
-from connectors.formats.debezium.outcome import Faults, Outcome, add_faults
-from connectors.formats.debezium.rows import required
+from connectors.formats.debezium.rows import required, without_values
+from connectors.formats.outcome import Outcome, with_nulls
 from connectors.formats.spans import Flags
 
 _NO_KEY = "a deletion, and the record's key has no column of the schema"
@@ -49,19 +49,16 @@ class UpsertFormat:
         faults: Faults = {}
         of_values, deleted = self._rows(values, "", faults)
         of_keys, _ = self._rows(keys, "the record's key: ", faults)
-        columns = [pc.coalesce(own, key) for own, key in zip(of_values.columns, of_keys.columns, strict=True)]
-        empty = np.ones(len(values), np.bool_)
-        for column in columns:
-            empty &= flags(column.is_null())
-        add_faults(faults, deleted & empty, _NO_KEY)
+        columns = [pc.coalesce(own, key) for own, key in zip(of_values, of_keys, strict=True)]
+        add_faults(faults, deleted & without_values(columns, len(values)), _NO_KEY)
         required(self.row, columns, ~deleted, faults)
         outcome = Outcome(self.schema)
         rows = pa.record_batch([*columns, pa.array(deleted)], schema=self.schema)
         outcome.add(np.arange(len(values)), rows, faults)
         return outcome.decoded()
 
-    def _rows(self, column: pa.Array, where: str, faults: Faults) -> tuple[pa.RecordBatch, Flags]:
-        """Return a row for each text of a column, and which of them are null. Faults are null, too."""
+    def _rows(self, column: pa.Array, where: str, faults: Faults) -> tuple[list[pa.Array], Flags]:
+        """Return the columns of a row for each text of a column, and which of them are null. Faults are null, too."""
         given = flags(column.is_valid())
         found = Outcome(self._columns)
         for each in self.records.rows(column.filter(pa.array(given)), found):
@@ -78,8 +75,6 @@ class UpsertFormat:
         for bad in decoded.bad:
             faults.setdefault(int(places[bad.index]), where + bad.reason)
             left[bad.index] = False
-        numbers = np.zeros(len(column), np.int64)
-        numbers[places[left]] = np.arange(left.sum())
-        absent = np.ones(len(column), np.bool_)
-        absent[places[left]] = False
-        return decoded.rows.take(pa.array(numbers, mask=absent)), missing
+        is_row = np.zeros(len(column), np.bool_)
+        is_row[places[left]] = True
+        return [with_nulls(each, pa.array(is_row)) for each in decoded.rows.columns], missing

@@ -13,7 +13,7 @@ from connectors.api.fields import LocalPath, NonEmpty
 from connectors.api.format import FormatEntry, Recognized
 from connectors.api.model import mistaken, wrong
 from connectors.extras import require
-from connectors.schema_registry.entry import RegistryEntry
+from connectors.schema_registry.entry import RegistryEntry, check_encoding
 from eos.errors import ConnectorError, SpecError
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ class ProtobufEntry(FormatEntry):
         if len(given) != 1:
             found = " and ".join(given) or "no schema"
             raise wrong(found, "one of schema, schema_file and descriptor_file", at=given[-1] if given else "schema")
-        if (self.encoding == "confluent") != (self.registry is not None):
-            found = "confluent without a registry" if self.registry is None else f"a registry with {self.encoding}"
-            raise wrong(found, "encoding: confluent, and registry: {url: …}", at="encoding")
+        check_encoding(self.encoding, self.registry)
         try:
             self.build()
         except ConnectorError as error:

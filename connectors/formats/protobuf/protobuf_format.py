@@ -12,7 +12,7 @@ import pyarrow as pa
 from connectors.api.contracts import Finding
 from connectors.api.decoding import Decoded
 from connectors.formats.framing import CONFLUENT
-from connectors.formats.parts import Parts
+from connectors.formats.outcome import Outcome
 from connectors.formats.protobuf.descriptors import message_named, name_at
 from connectors.formats.protobuf.faults import Faults
 from connectors.formats.protobuf.indexes import FAULTS, Headers
@@ -20,8 +20,8 @@ from connectors.formats.protobuf.message import MessageStep
 from connectors.formats.protobuf.resolution import IncompatibleError, Resolution
 from connectors.formats.protobuf.wire import Messages, messages_of
 from connectors.formats.protobuf.writers import RegisteredWriters, Writer
-from connectors.formats.registered import registry_findings
 from connectors.formats.spans import Ints
+from connectors.schema_registry.client import check_registry
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -66,39 +66,38 @@ class ProtobufFormat:
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`: whether the registry answers, if there is one."""
-        return () if self.writers is None else registry_findings(self.writers.registry)
+        return () if self.writers is None else [check_registry(self.writers.registry)]
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch, all records of one writer at once.
 
         Blocks where this process meets a schema for the first time. Raises SourceError if a registry does not answer.
         """
-        parts = Parts(self.schema)
-        values, given = parts.take_tombstones(values)
+        outcome = Outcome(self.schema)
+        values, given = outcome.take_tombstones(values)
         if self.writers is None:
-            self._read(_own_plan(self.reader), messages_of(values), given, parts)
-            return parts.decoded({})
+            self._read(_own_plan(self.reader), messages_of(values), given, outcome)
+            return outcome.decoded()
         headers = Headers(values)
         for number, reason in enumerate(FAULTS):
-            parts.reject(given[headers.fault == number], reason)
+            outcome.reject(given[headers.fault == number], reason)
         found = list(headers.by_message())
         writers = self.writers.find(sorted({written.schema_id for written, _ in found}))
-        schemas: dict[str, str] = {}
         for written, rows in found:
             writer, name = writers[written.schema_id], CONFLUENT.schema_name.format(written.schema_id)
-            schemas[name] = writer.fingerprint
+            outcome.schemas[name] = writer.fingerprint
             plan = _plan(writer, written.path, self.reader)
             if isinstance(plan, str):
-                parts.reject(given[rows], f"written with {name}: {plan}")
+                outcome.reject(given[rows], f"written with {name}: {plan}")
             else:
                 messages = Messages(headers.data, headers.body[rows], headers.end[rows])
-                self._read(plan, messages, given[rows], parts)
-        return parts.decoded(schemas)
+                self._read(plan, messages, given[rows], outcome)
+        return outcome.decoded()
 
-    def _read(self, plan: MessageStep, messages: Messages, places: Ints, parts: Parts) -> None:
+    def _read(self, plan: MessageStep, messages: Messages, places: Ints, outcome: Outcome) -> None:
         faults = Faults()
         rows = pa.record_batch(plan.columns(messages, faults), schema=self.schema)
-        parts.add(places, rows, faults.reasons)
+        outcome.add(places, rows, faults.reasons)
 
 
 @lru_cache(_PLANS)

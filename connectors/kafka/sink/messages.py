@@ -25,7 +25,7 @@ from connectors.api.encoding import Part, UnencodableError
 from connectors.bad_values import bad_value
 from connectors.dead_letters import decode_headers
 from connectors.formats.json_rows import json_column, json_objects
-from connectors.formats.nulls import with_nulls
+from connectors.formats.outcome import with_nulls
 from connectors.kafka.sink.formats import Encoders
 from connectors.kafka.sink.layout import HEADERS, VALUE, Layout
 from connectors.kafka.sink.target import Topics

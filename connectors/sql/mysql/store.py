@@ -100,7 +100,7 @@ class MySqlStore(Session):
         self.execute(f"DROP TEMPORARY TABLE {self._stage}")
 
     def _delete(self, target: str, merge: Merge, keys: pa.RecordBatch) -> None:
-        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+        if merge.stores_deletions:
             self._put(merge, target, keys)
             return
         same = " AND ".join(f"t.{quote(name)} = s.{quote(name)}" for name in merge.key)

@@ -78,7 +78,7 @@ class PostgresStore(Session):
             sender.close()
 
     def _delete(self, target: str, merge: Merge, keys: pa.RecordBatch) -> None:
-        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+        if merge.stores_deletions:
             self._put(target, merge, keys)
             return
         same = _same(merge)
@@ -98,7 +98,7 @@ class PostgresStore(Session):
         with self._staged(target, rows) as stage:
             merging = f"INSERT INTO {target} AS t ({names}) SELECT {names} FROM {stage} {conflict} RETURNING 1"
             (merged,) = self.execute(f"WITH merged AS ({merging}) SELECT count(*) FROM merged")[0]
-            if merged != rows.num_rows and (merge.keep or merge.order_by is not None):
+            if merged != rows.num_rows and merge.may_leave_out:
                 (merged,) = self.execute(f"SELECT count(*) FROM {target} t JOIN {stage} s ON {_settled(merge)}")[0]
         _check_count(merged, rows.num_rows)
 

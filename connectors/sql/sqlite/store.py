@@ -97,7 +97,7 @@ class SqliteStore:
         return driver.in_transaction
 
     def _delete(self, table: str, merge: Merge, keys: pa.RecordBatch) -> None:
-        if merge.order_by is not None:  # the deletion itself is stored, for an older row that arrives later
+        if merge.stores_deletions:
             self._put(table, merge, keys)
         elif merge.deleted_at is None:
             self._each(f"DELETE FROM {self._quote(table)} WHERE {self._same(merge)}", keys)
@@ -121,7 +121,7 @@ class SqliteStore:
         # OR ABORT overrides a conflict clause of the table's own, which could drop or replace rows in silence.
         insert = f"INSERT OR ABORT INTO {self._quote(table)} AS t ({names}) VALUES ({marks}) {conflict}"
         stored = self._each(insert, batch)
-        if stored != batch.num_rows and merge is not None and (merge.keep or merge.order_by is not None):
+        if stored != batch.num_rows and merge is not None and merge.may_leave_out:
             stored = self._settled(table, merge, batch)
         if stored != batch.num_rows:
             message = f"table {table} took {stored} of {batch.num_rows} rows"

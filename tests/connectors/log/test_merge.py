@@ -1,4 +1,4 @@
-"""What a segment's metadata say of the merge of its rows."""
+"""The merge of rows in the metadata of their segment."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def decided(*indexes: str, rows: dict[str, pa.DataType] | None = None) -> Partit
         (("a b id", "b id", "id b"), ("b", "id")),
         (("id", "a"), ()),
         (("id a", "a b", "b id"), ()),
-        # Parts in which Spark may see a difference where the server sees none are left out; the others still bind.
+        # Outcome in which Spark may see a difference where the server sees none are left out; the others still bind.
         (("name",), ()),
         (("name id",), ("id",)),
         (("id name",), ("id",)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
 
 import pyarrow as pa
 import pytest
@@ -14,6 +13,7 @@ from connectors.formats.avro.writers import RegisteredWriters
 from connectors.schema_registry.client import Connection, RegisteredSchema
 from eos.errors import IdentityError
 from tests.connectors.formats.avro.written import encode, record
+from tests.connectors.schema_registry.known import give_schemas
 from twophase.schemas import UNKNOWN
 
 _READER = json.dumps(record(("n", "long")))
@@ -32,11 +32,7 @@ _VALUES = pa.array([b"\0\0\0\0\7" + encode(record(("n", "long")), {"n": 5})], pa
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[int, RegisteredSchema]:
     """The schemas of a registry by id. Tests on servers have a real one."""
     found: dict[int, RegisteredSchema] = {}
-
-    def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
-        return {each: found.get(each) for each in ids}
-
-    monkeypatch.setattr("connectors.formats.registered.schemas_of", schemas_of)
+    give_schemas(monkeypatch, found)
     return found
 
 

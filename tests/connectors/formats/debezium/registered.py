@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import fastavro
@@ -16,6 +16,7 @@ from connectors.formats.debezium.avro_events import AvroEvents
 from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.written import Written
 from connectors.schema_registry.client import Connection, RegisteredSchema
+from tests.connectors.schema_registry.known import give_schemas
 
 SOURCE: Final = {
     "type": "record",
@@ -112,12 +113,7 @@ class Registry:
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Registry:
         """Have formats find these schemas."""
-
-        def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
-            return {each: self.schemas.get(each) for each in ids}
-
-        for module in ("avro.writers", "registered"):
-            monkeypatch.setattr(f"connectors.formats.{module}.schemas_of", schemas_of)
+        give_schemas(monkeypatch, self.schemas)
         return self
 
 

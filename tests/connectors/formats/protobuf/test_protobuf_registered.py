@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from connectors.formats.protobuf.writers import RegisteredWriters, newest_of
 from connectors.schema_registry.client import Connection, RegisteredSchema
 from eos.errors import IdentityError, SourceError
 from tests.connectors.formats.protobuf.written import compiled, decode, rows
+from tests.connectors.schema_registry.known import give_schemas
 from twophase.schemas import UNKNOWN
 
 _READER: Final = """
@@ -42,12 +42,7 @@ _BODY: Final = b"\x08\x05\x12\x01x"
 def registry(monkeypatch: pytest.MonkeyPatch) -> dict[int, RegisteredSchema]:
     """The schemas of a registry by id. Tests on servers have a real one."""
     found: dict[int, RegisteredSchema] = {}
-
-    def schemas_of(_: Connection, ids: Sequence[int]) -> dict[int, RegisteredSchema | None]:
-        return {each: found.get(each) for each in ids}
-
-    monkeypatch.setattr("connectors.formats.registered.schemas_of", schemas_of)
-    monkeypatch.setattr("connectors.formats.protobuf.writers.schemas_of", schemas_of)
+    give_schemas(monkeypatch, found)
     return found
 
 

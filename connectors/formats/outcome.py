@@ -1,4 +1,4 @@
-"""The rows of a batch whose records decode in several parts, in the order of the records, and its bad records."""
+"""The outcome of a batch whose records decode in several parts: rows in the records' order, bad and omitted records."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from connectors.api.decoding import Decoded, Undecodable
 from connectors.formats.spans import Ints
 
 
-class Parts:
-    """The rows and the bad records of one column, as they are found."""
+class Outcome:
+    """The rows, the bad and the omitted records of one column, as they are found. Each record is in one of them."""
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, schemas: dict[str, str] | None = None) -> None:
+        self.bad: dict[int, str] = {}  # reason by place
+        self.schemas = {} if schemas is None else schemas  # see Decoded
         self._schema = schema
         self._rows: list[tuple[Ints, pa.RecordBatch]] = []
-        self._bad: dict[int, str] = {}
+        self._omitted: list[Ints] = []
 
     def take_tombstones(self, values: pa.Array) -> tuple[pa.Array, Ints]:
         """Return the values that are not null, and their places. A null is a row of nulls, or bad."""
@@ -34,26 +37,42 @@ class Parts:
             self._rows.append((places, pa.record_batch(nulls, schema=self._schema)))
         return values.filter(pa.array(is_given)), given
 
+    def omit(self, places: Ints) -> None:
+        """Add records that describe no row."""
+        if len(places):
+            self._omitted.append(places)
+
     def reject(self, places: Ints, reason: str) -> None:
         """Add bad records."""
-        self._bad |= dict.fromkeys(places.tolist(), reason)
+        self.bad |= dict.fromkeys(places.tolist(), reason)
+
+    def reject_each(self, places: Ints, faults: Mapping[int, str]) -> None:
+        """Add bad records among these. `faults`: reasons by their index in `places`."""
+        self.bad |= {int(places[at]): reason for at, reason in faults.items()}
 
     def add(self, places: Ints, rows: pa.RecordBatch, faults: Mapping[int, str]) -> None:
         """Add the rows of records. `faults`: reasons by the number of the row, whose records are bad."""
         if faults:
-            self._bad |= {int(places[at]): reason for at, reason in faults.items()}
+            self.reject_each(places, faults)
             kept = np.ones(len(places), np.bool_)
             kept[list(faults)] = False
             rows, places = rows.filter(pa.array(kept)), places[kept]
         self._rows.append((places, rows))
 
-    def decoded(self, schemas: Mapping[str, str]) -> Decoded:
-        """Return all rows in the order of their records."""
-        bad = tuple(Undecodable(at, self._bad[at]) for at in sorted(self._bad))
-        return Decoded(in_order(self._rows, self._schema), bad, schemas)
+    def decoded(self) -> Decoded:
+        """Return all of it, in the order of the records."""
+        bad = tuple(Undecodable(at, self.bad[at]) for at in sorted(self.bad))
+        omitted = np.sort(np.concatenate([np.empty(0, np.int64), *self._omitted])).tolist()
+        return Decoded(_in_order(self._rows, self._schema), bad, self.schemas, tuple(omitted))
 
 
-def in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
+def with_nulls(values: pa.Array, has_value: pa.BooleanArray) -> pa.Array:
+    """Return a column with the values, in their order, in the rows that have one, and NULL in the others."""
+    places = pc.subtract(pc.cumulative_sum(has_value.cast(pa.int64())), 1)
+    return values.take(pc.if_else(has_value, places, pa.scalar(None, pa.int64())))
+
+
+def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
     """Join the rows of several parts in the order of their records. With each part, the places of its records."""
     if len(parts) == 1:
         return parts[0][1]
