@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-OF_VENV = {"pip", "setuptools"}
+NOT_PINNED = {"pip", "eos-spark"}
 
 
 def _pinned(lines: str) -> dict[str, str]:
@@ -45,7 +45,7 @@ def _needed() -> dict[str, str]:
             follow(canonicalize_name(each.name), frozenset(each.extras))
 
     follow("eos-spark", frozenset({"test", "dev"}))
-    return {name: version for name, version in found.items() if name not in OF_VENV | {"eos-spark"}}
+    return {name: version for name, version in found.items() if name not in NOT_PINNED}
 
 
 def _requirements(texts: list[str], extras: frozenset[str]) -> Iterator[Requirement]:
