@@ -81,7 +81,8 @@ class AdaptiveAdmission:
     @property
     def _is_probe_due(self) -> bool:
         every = _PROBE_EVERY if self._aim_s <= self.target_s and len(self._fitting) == _PROBES else _PROBE_OFTEN
-        return self.probes and self.records > _LEAST and self._since >= (every if self._fitting else 1)
+        known = bool(self._probed) and self._fits(self._probed[-1][0])  # older ones may fit, and are of other times
+        return self.probes and self.records > _LEAST and self._since >= (every if known else 1)
 
     @property
     def _fitting(self) -> list[tuple[int, float]]:

@@ -302,6 +302,7 @@ def test_where_a_checkpoint_takes_too_long_however_small_half_of_its_time_goes_i
 
 
 @given(_target, _overhead, _rate, st.floats(1.1, 5))
+@example(57.0, 0.45, 471568.0, 1.5)  # small probes of before fit again while the number falls
 def test_a_checkpoint_that_comes_to_take_long_however_small_is_not_made_ever_smaller(
     target_s: float, overhead: float, rate: float, later: float
 ) -> None:
@@ -310,7 +311,7 @@ def test_a_checkpoint_that_comes_to_take_long_however_small_is_not_made_ever_sma
     before, sink.overhead_s = admission.records, later * target_s
     for _ in range(60):
         sink.run(admission, 1)
-        assert admission.records >= before / 8
+        assert admission.records >= before / 4
 
 
 @given(st.lists(st.tuples(st.integers(-1, 2**40), st.floats(0, 1e9)), max_size=60), _target)
