@@ -53,7 +53,7 @@ def _built(spec: Spec, entry: SinkEntry, letters: Sink | None) -> Sink:
 
     where = f"sink {entry.name}: `build` of {_class(entry)}"
     with foreign(where, SpecError, _CORRECT):
-        built = entry.build(spec.context, letters)
+        built = entry.build(spec.context_of(entry), letters)
     return require_members(built, Sink, where)
 
 

@@ -27,7 +27,7 @@ class RowBisector:
     as it is."""
 
     most: int  # rows; more are an error
-    places: tuple[int, ...] = ()  # see WriteTask
+    places: tuple[int | str, ...] = ()  # see WriteTask
     letters: list[pa.RecordBatch] = field(default_factory=list)  # of dead_letters.RECORD
     refused: Counter[str] = field(default_factory=Counter)  # rows, by sink
     digests: Counter[str] = field(default_factory=Counter)  # see Committable.refused_digest, by sink

@@ -6,6 +6,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
 from integration_tests.services.debezium_native import Debezium
 from integration_tests.services.registry_native import SchemaRegistry
+from tests.connectors.formats.binlog_json.written import canal, maxwell
 from tests.connectors.formats.debezium.registered import envelope, optional, record
 from tests.connectors.formats.debezium.written import connect_field, packed, wrapped, wrapped_key
 
@@ -201,6 +203,165 @@ def test_events_in_avro_are_applied_once(copy: Pipeline, registry: SchemaRegistr
     assert len(copy.head.schemas["incoming"]) >= 3  # of both writers, and of keys
 
 
+class Statements:
+    """A table that statements of several rows change, and the documents of Maxwell or Canal about them."""
+
+    def __init__(self, seed: int, kind: str) -> None:
+        self._chance = random.Random(seed)
+        self._is_canal = kind == "canal"
+        self.rows: dict[int, Row] = {}
+        self.changed = 0  # rows
+        self.statements = 0
+
+    def run(self) -> Iterator[bytes]:
+        """Yield the documents of one statement: a row each, or all rows in one."""
+        self.statements += 1
+        kind = self._chance.choice(["insert", "insert", "update", "delete", "move"])
+        there = self._chance.sample(sorted(self.rows), min(len(self.rows), self._chance.randrange(1, 6)))
+        free = [key for key in range(200) if key not in self.rows]
+        if kind == "insert":
+            there = self._chance.sample(free, min(len(free), self._chance.randrange(1, 6)))
+        data, old = [], []
+        for key in there:
+            before = self.rows.pop(key, None)
+            after = self._new_row(free.pop() if kind == "move" and free else key, before)
+            data.append(before if kind == "delete" and before else after)
+            old.append({name: before[name] for name in before if before[name] != after[name]} if before else None)
+            if kind != "delete":
+                self.rows[after["id"]] = after
+        self.changed += len(data)
+        if data:
+            yield from self._documents("update" if kind == "move" else kind, data, old)
+
+    def _new_row(self, key: int, before: Row | None) -> Row:
+        name = f"name {self.statements} ünï" if self._chance.random() < 0.9 or not before else before["name"]
+        return {"id": key, "name": name, "at": f"2024-02-29 10:00:00.{self.statements:06}"}
+
+    def _documents(self, kind: str, data: list[Row], old: list[Row | None]) -> Iterator[bytes]:
+        if not self._is_canal:
+            for row, before in zip(data, old, strict=True):
+                yield maxwell(kind, row, before if kind == "update" else None)
+            return
+        texts = [{name: str(value) for name, value in row.items()} for row in data]
+        before_texts = [{name: str(value) for name, value in (row or {}).items()} for row in old]
+        yield canal(kind.upper(), texts, before_texts if kind == "update" else None)
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        """The rows as the copy must have them."""
+        return sorted((row["id"], row["name"], _micros(row["at"])) for row in self.rows.values())
+
+
+def _micros(text: str) -> int:
+    at = datetime.fromisoformat(text).replace(tzinfo=UTC)
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+_OTHERS: Final = {
+    "maxwell": (
+        maxwell("insert", {"id": 1, "name": "other", "at": 5}, table="other"),
+        maxwell("bootstrap-start", {}),
+        maxwell("table-alter", None, {"columns": [], "id": "x"}),
+    ),
+    "canal": (
+        canal("INSERT", [{"id": "x", "name": "other"}], table="other"),
+        canal("ALTER", None, isDdl=True, sql="ALTER TABLE orders ADD COLUMN more INT"),
+    ),
+}
+
+
+@pytest.mark.any_server
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["maxwell", "canal"])
+def test_documents_of_several_rows_are_applied_once(copy: Pipeline, kind: str) -> None:
+    """Rows of one record, changed keys, other tables and changes of the schema; a bad record is one dead letter."""
+    copy.source["format"] = {"type": kind, "table": "shop.orders", "schema": _DDL, "key": ["id"]}
+    producer = Producer({"bootstrap.servers": copy.source["bootstrap_servers"]})
+    table = Statements(47, kind)
+
+    def change(count: int) -> int:
+        sent = 0
+        for number in range(count):
+            for document in table.run():
+                producer.produce(copy.workload.topic, document, partition=0)
+                sent += 1
+            if number % 20 == 0:
+                for other in _OTHERS[kind]:
+                    producer.produce(copy.workload.topic, other, partition=0)
+        assert producer.flush(60) == 0
+        return sent
+
+    documents = change(300)
+    bad = canal("INSERT", [{"id": "500"}, {"id": "x"}]) if kind == "canal" else maxwell("insert", {"id": "x"})
+    producer.produce(copy.workload.topic, bad, partition=0)
+    kill_at(copy, "before-decide", "after-decide", "applying", "after-commits")
+    documents += change(300)
+    copy.catch_up()
+    assert _found(copy) == table.expected()
+    assert table.changed > 1_000
+    assert documents == table.changed if kind == "maxwell" else documents < table.changed / 2
+    assert len(table.rows) > 50
+    assert copy.prepared() == []
+    assert len(_letters(copy)) == 1
+
+
+@pytest.mark.registry
+@pytest.mark.any_server
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("key_encoding", ["confluent", "string"])
+def test_rows_in_avro_with_scalar_keys_are_applied_once(
+    copy: Pipeline, registry: SchemaRegistry, key_encoding: str
+) -> None:
+    """Values of two versions of a schema, which lack the key; deletions have only the key."""
+    keys = {"key": "id", "key_encoding": key_encoding}
+    copy.source["format"] = {"type": "upsert", "schema": _DDL, **keys, "encoding": "confluent"}
+    copy.source["format"]["registry"] = {"url": registry.url}
+    client = SchemaRegistryClient({"url": registry.url})
+    topic = copy.workload.topic
+    client.set_compatibility(f"{topic}-value", "NONE")
+    micros = {"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}
+    schemas = [
+        record("Value", {"name": optional("string"), "at": optional(micros)}),
+        record("Value", {"at": micros, "more": optional("double"), "name": "string"}),
+    ]
+    values = [AvroSerializer(client, json.dumps(each)) for each in schemas]
+    in_avro = AvroSerializer(client, '"long"')
+    producer = Producer({"bootstrap.servers": copy.source["bootstrap_servers"]})
+    chance = random.Random(48)
+    rows: dict[int, tuple[Any, ...]] = {}
+    counts = {"rows": 0, "deletions": 0}
+
+    def change(count: int) -> None:
+        for number in range(count):
+            key = chance.randrange(_KEYS)
+            named = str(key).encode()
+            if key_encoding == "confluent":
+                named = in_avro(key, SerializationContext(topic, MessageField.KEY))
+            if chance.random() < 0.7:
+                rows[key] = (key, f"name {number} ünï", 1_700_000_000_000_000 + number)
+                columns = dict(zip(("name", "at"), rows[key][1:], strict=True))
+                value = values[number % 2](columns, SerializationContext(topic, MessageField.VALUE))
+                counts["rows"] += 1
+            else:
+                rows.pop(key, None)
+                value = None
+                counts["deletions"] += 1
+            producer.produce(topic, value, named, key % _PARTITIONS)
+        assert producer.flush(60) == 0
+
+    change(400)
+    producer.produce(topic, None, b"no key", 0)
+    producer.produce(topic, b"\0\0\0\0\1", b"1", 0)
+    kill_at(copy, "before-decide", "after-decide")
+    change(400)
+    copy.catch_up()
+    assert _found(copy) == sorted(rows.values())
+    assert counts["rows"] > 400
+    assert counts["deletions"] > 200
+    assert len(rows) > 30
+    assert len(_letters(copy)) == 2
+    assert len(copy.head.schemas["incoming"]) >= 2 + (key_encoding == "confluent")
+
+
 _TYPES: Final = (
     "id BIGINT PRIMARY KEY, name VARCHAR(40) NOT NULL, price DECIMAL(10,2), big DECIMAL(38,10), day DATE, dt DATETIME, "
     "dt6 DATETIME(6), ts TIMESTAMP(6) NULL, f DOUBLE, bl VARBINARY(20), txt TEXT, "
@@ -323,3 +484,84 @@ def test_debezium_makes_a_copy(copy: Pipeline, services: Services, tmp_path: Pat
     assert count[0] > 100
     assert _letters(copy) == []
     original.close()
+
+
+_RARE: Final = (
+    "id BIGINT PRIMARY KEY, big BIGINT UNSIGNED, members SET('x','y','z'), flag BIT(1), bits BIT(8), "
+    "wide DECIMAL(65,30), doc JSON, shape GEOMETRY, built YEAR, spent TIME(6), day DATE, at DATETIME"
+)
+_RARE_COPIED: Final = (
+    "id BIGINT PRIMARY KEY, big BIGINT UNSIGNED, members SET('x','y','z'), flag BOOLEAN, bits VARBINARY(8), "
+    "wide DECIMAL(65,30), doc LONGTEXT, shape VARBINARY(200), built SMALLINT, spent VARCHAR(20), day DATE, at DATETIME"
+)
+_RARE_DDL: Final = (
+    "id BIGINT NOT NULL, big DECIMAL(20,0), members STRING, flag BOOLEAN, bits BINARY, wide STRING, doc STRING, "
+    "shape STRUCT<wkb: BINARY>, built INT, spent STRING, day DATE, at TIMESTAMP_NTZ"
+)
+_RARE_STEP: Final = (
+    "SELECT id, big, members, flag, bits, wide, doc, shape.wkb AS shape, built, spent, day, at, _deleted, _partition, "
+    "_offset FROM incoming"
+)
+_IN_ORIGINAL: Final = (
+    "SELECT id, big, members, flag + 0, HEX(bits), wide, doc, HEX(ST_AsBinary(shape)), built + 0, "
+    "TIME_FORMAT(spent, '%%H:%%i:%%s.%%f'), NULLIF(day + 0, 0), NULLIF(at + 0, 0) FROM rare"
+)
+_IN_COPY: Final = (
+    "SELECT id, big, members, flag + 0, HEX(bits), wide, doc, HEX(shape), built + 0, spent, day + 0, at + 0 FROM copied"
+)
+
+
+@pytest.mark.only_on("MariaDB", "Debezium's connector for MariaDB")
+@pytest.mark.timeout(900)
+def test_rare_types_of_mariadb(copy: Pipeline, services: Services, tmp_path: Path) -> None:
+    """Each value is the same in the copy, except a zero date, which Debezium writes as NULL."""
+    name = copy.table.url.rpartition("/")[2]
+    engine = sqlalchemy.create_engine(copy.table.url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
+    connection = engine.connect()
+
+    def execute(statement: str) -> list[Any]:
+        result = connection.exec_driver_sql(statement)
+        return list(result) if result.returns_rows else []
+
+    execute("SET SESSION sql_mode = ''")
+    execute(f"CREATE TABLE rare ({_RARE}) CHARSET utf8mb4")
+    execute(f"CREATE TABLE copied ({_RARE_COPIED}) CHARSET utf8mb4")
+    settings = {
+        "database.include.list": name,
+        "table.include.list": f"{name}.rare",
+        "bigint.unsigned.handling.mode": "precise",
+        "decimal.handling.mode": "string",
+    }
+    copy.source["format"] = {"type": "debezium", "schema": _RARE_DDL}
+    copy.spec["transforms"] = [{"name": "rows", "sql": _RARE_STEP}]
+    copy.spec["sinks"][0] |= {"table": "copied", "from": "rows"}
+    folder = tmp_path / "debezium"
+    folder.mkdir()
+    widest = f"{'9' * 35}.{'9' * 30}"
+    document = '{"a": [1, 1.50, null]}'
+    point = "ST_GeomFromText('POINT(1.5 -2)')"
+    with Debezium(folder, services.kafka_bootstrap, services.admin_database_url, name, settings) as debezium:
+        execute(f"INSERT INTO rare (id, big, wide, doc) VALUES (1, {2**64 - 1}, -{widest}, '{document}')")
+        rows = "(2, 'x,z', 1, 255, 1901), (3, '', 0, 1, 2155)"
+        execute(f"INSERT INTO rare (id, members, flag, bits, built) VALUES {rows}")
+        rows = f"(4, {point}, '-838:59:58.999999'), (5, NULL, '00:00:00.000001')"
+        execute(f"INSERT INTO rare (id, shape, spent) VALUES {rows}")
+        rows = "(6, '0000-00-00', '0000-00-00'), (7, '9999-12-31', '1000-01-01')"
+        execute(f"INSERT INTO rare (id, day, at) VALUES {rows}")
+        execute("UPDATE rare SET big = big - 1, wide = 0.000000000000000000000000000001 WHERE id IN (1, 2)")
+        topic = f"{name}.{name}.rare"
+        copy.source["topics"] = [topic]
+        _await_marker(services.kafka_bootstrap, topic, '"id":7')
+        kill_at(copy, "before-decide")
+        debezium.kill()
+        execute("DELETE FROM rare WHERE id = 5")
+        execute("INSERT INTO rare (id, doc) VALUES (8, '\"the last one\"')")
+        debezium.start()
+        _await_marker(services.kafka_bootstrap, topic, "the last one")
+    copy.catch_up()
+    assert _letters(copy) == []
+    expected = sorted(map(tuple, execute(_IN_ORIGINAL)))
+    assert [row[0] for row in expected] == [1, 2, 3, 4, 6, 7, 8]
+    assert sorted(map(tuple, execute(_IN_COPY))) == expected
+    assert execute("SELECT day, at FROM copied WHERE id = 6") == [(None, None)]
+    connection.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +128,31 @@ def test_ways_to_log_in(tenant: Tenant) -> None:
     for way, (address, security) in ways.items():
         found = source(broker, name, address, **security).starting_point(StartingPoint())
         assert len(found.positions) == PARTITIONS, way
+
+
+def test_init_reads_a_topic_with_a_login(tenant: Tenant, eos: CommandLine, tmp_path: Path) -> None:
+    """By SCRAM through TLS; without the keys of the login there is no answer. The spec runs without a change."""
+    tenant.type_in(_SCRAM_512, _ANYBODY)
+    broker, name = tenant.broker, tenant.name
+    Workload(broker.bootstrap, name, PARTITIONS).produce(40)
+    keys = [f"username={name}", "password=${env:SECRET}", "mechanism=SCRAM-SHA-512"]
+    login = [word for key in keys for word in ("--set", f"security.sasl.{key}")]
+    variables = {"KAFKA": broker.listener("TLS"), "SECRET": _SECRET, "DATABASE": str(tmp_path / "rows.db")}
+    spec = tmp_path / "found.yaml"
+    command = ["init", str(spec), "--from-topic", name, "--sink", "sqlite"]
+    ended = eos.run([*command, "--set", f"security.tls.ca={broker.ca}", *login], variables)
+    assert ended.code == 0, ended.output
+    assert f"40 records of topic {name} are json: 3 columns" in ended.output
+    assert _SECRET not in spec.read_text()
+    ran = eos.run(["run", str(spec), "--until-caught-up"], variables)
+    assert ran.code == 0, ran.output
+    with closing(sqlite3.connect(tmp_path / "rows.db")) as database:
+        assert database.execute(f'SELECT count(DISTINCT id) FROM "{name}"').fetchone() == (40,)
+    wrong = eos.run(
+        [*command[:1], str(tmp_path / "other.yaml"), *command[2:], *login], {**variables, "SECRET": "wrong"}
+    )
+    assert wrong.code != 0
+    assert not (tmp_path / "other.yaml").exists()
 
 
 _BY_SCRAM = sasl("orders")

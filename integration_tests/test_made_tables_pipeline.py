@@ -104,6 +104,32 @@ def test_columns_are_added_after_what_was_left_undone_is_ended(bare: Pipeline, l
     assert all(bare.workload.expected[row] for row in rows if row[2] is not None)
 
 
+@pytest.mark.timeout(900)
+def test_killed_between_a_wider_type_and_the_next_decision(bare: Pipeline) -> None:
+    """The table is wider than the rows of all decided checkpoints, and the next start has nothing to widen."""
+    (step,), (sink,) = bare.spec["transforms"], bare.spec["sinks"]
+    whole = step["sql"]
+    step["sql"] = whole.replace("SELECT id,", "SELECT CAST(id AS INT) AS id,")
+    bare.workload.produce(_RECORDS)
+    process = bare.start(arm=["after-decide@1"])
+    process.await_point("after-decide@1")
+    process.kill()
+    asked = "SELECT DATA_TYPE FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE() AND COLUMN_NAME = 'id'"
+    asked += f" AND TABLE_NAME = '{bare.table.name}'"
+    assert bare.table.execute(asked) == [("int",)]
+    step["sql"] = whole
+    sink["evolve"] = "add-and-widen"
+    for point in ("writing@2", "prepared@2"):
+        process = bare.start(arm=[point])
+        process.await_point(point)
+        process.kill()
+        assert bare.table.execute(asked) == [("bigint",)]
+    bare.catch_up()
+    bare.assert_exact(at_least=_RECORDS)
+    logs = "".join(each.read_text() for each in sorted(bare.folder.glob("run-*.log")))
+    assert logs.count(f"`{TABLE}` MODIFY COLUMN `id` bigint") == 1
+
+
 @pytest.mark.any_server
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("job", ["copy_files.py", "files_to_table.py"], ids=["foreachBatch", "format"])

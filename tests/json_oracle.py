@@ -105,6 +105,11 @@ def _value(node: Any, kind: pa.DataType) -> Any:
     if pt.is_list(kind):
         _need(isinstance(node, list) and not isinstance(node, Pairs))
         return [_value(child, kind.value_type) for child in node]
+    if pt.is_map(kind):
+        _need(isinstance(node, Pairs) and len({key for key, _ in node}) == len(node))
+        entries = [(key, _value(child, kind.item_type)) for key, child in node]
+        _need(kind.item_field.nullable or all(child is not None for _, child in entries))
+        return entries
     if kind == pa.bool_():
         _need(isinstance(node, bool))
         return node

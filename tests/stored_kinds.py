@@ -201,6 +201,7 @@ KINDS: Final[dict[str, Kind]] = {
         (
             "wal/segment.py:Footer.encode",
             "wal/segment.py:SegmentWriter.__init__",
+            "connectors/log/chunks.py:TablePart.write",
             "connectors/log/merge.py:Merge.metadata",
         ),
         ("wal/segment.py", 1),

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Protocol, TypeGuard, runtime_checkable
 
 import pyarrow as pa
 
+from connectors.api.decoding import ROW
 from twophase.ids import TransactionId
 from twophase.participants import Committer
 from twophase.positions import Position, Positions
@@ -19,8 +20,8 @@ from twophase.values import Committable, OffsetRange, StartingPoint
 
 METADATA: Final = frozenset({"_key", "_topic", "_partition", "_offset", "_timestamp", "_headers"})
 """Columns that every row has; a table may leave them out."""
-EVENT_METADATA: Final = frozenset({"_op", "_deleted", "_position", "_source_ts"})
-"""Further columns of a change event; a table may leave them out, too."""
+EVENT_METADATA: Final = frozenset({"_op", "_deleted", "_position", "_source_ts", ROW})
+"""Further columns of a change event, or of a record with several rows; a table may leave them out, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,24 @@ class SchemaSource(Source, Protocol):
 def names_schemas(source: Source) -> TypeGuard[SchemaSource]:
     """Whether the decision has to keep the schemas of this source."""
     return bool(getattr(source, "names_schemas", False))
+
+
+class SelfDescribingSource(Source, Protocol):
+    """An optional part of a source: each record brings the schema of its row.
+
+    Implemented by: a connector, in its `Source`. Called by: the start of a pipeline. `schema` has only the columns that
+    every row has. A batch of `read` has rows of one table, whose name and key `table_rows.table_of` returns. It has the
+    columns of the table, then the columns of `schema`. `select` narrows only the metadata columns.
+    """
+
+    @property
+    def describes_itself(self) -> bool:
+        """Whether records bring their own schemas."""
+
+
+def describes_itself(source: Source) -> TypeGuard[SelfDescribingSource]:
+    """Whether the batches of this source have further columns than its schema."""
+    return bool(getattr(source, "describes_itself", False))
 
 
 @runtime_checkable

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
     from connectors.api.contracts import Finding
 
@@ -26,18 +28,68 @@ class Undecodable:
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The result for one column: every value is a row of `rows`, an entry of `bad`, or an index in `omitted`.
+    """The result for one column: a value is one or more rows of `rows`, an entry of `bad`, or an index in `omitted`.
 
     Created by: `Format.decode`. Read by: the source, in a task.
     """
 
-    rows: pa.RecordBatch  # the good records, in order
+    rows: pa.RecordBatch  # of the good records, in order
     bad: tuple[Undecodable, ...] = ()  # by ascending index
     schemas: Mapping[str, str] = field(default_factory=dict)
     """The schemas that records name, by that name, each with the fingerprint of its content, or `unknown`. Empty where
     records name none, or by their content: only a name can get another schema (H35)."""
     omitted: tuple[int, ...] = ()
     """Ascending indices of records that are well-formed and describe no row, such as the tombstone after a deletion."""
+    records: pa.Array | None = None
+    """By row, the index of its record: an ascending int64 column without nulls. None: each good record has one row.
+
+    A format whose records may have several rows has the column ROW in its schema. A record is good, bad or omitted as a
+    whole: no row of a bad record is in `rows`.
+    """
+
+    def record_indices(self, count: int) -> NDArray[np.int64]:
+        """Return by row the index of its record. `count`: values of the column that was given."""
+        import numpy as np
+
+        if self.records is not None:
+            return np.asarray(self.records.to_numpy(), np.int64)
+        left = np.ones(count, np.bool_)
+        left[[each.index for each in self.bad]] = False
+        left[list(self.omitted)] = False
+        return np.flatnonzero(left)
+
+
+ROW: Final = "_row"
+"""The column with the number of a row within its record, from 0: an int32. Rows of one record have equal metadata, so
+`_partition` and `_offset` identify a row only together with it, and it orders rows of one key."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """The rows of one schema that records bring with them.
+
+    Created by: `SelfDescribingFormat.decode_tables`. Read by: the source, in a task, which adds the metadata columns.
+    """
+
+    name: str  # of the schema or the table, as the records name it; empty if they do not
+    key: tuple[str, ...]  # columns of the records' keys, all in `rows`; empty if the keys name none
+    rows: pa.RecordBatch  # the columns of the schema, then the columns of `SelfDescribingFormat.schema`
+    places: np.ndarray
+    """Ascending indices of the records that the rows are of, one for each row (int64)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedTables:
+    """The result for one column: every value is a row of one of `tables`, an entry of `bad`, or an index in `omitted`.
+
+    Created by: `SelfDescribingFormat.decode_tables`. Read by: the source, in a task. The other fields are as in
+    `Decoded`.
+    """
+
+    tables: tuple[TableRows, ...]
+    bad: tuple[Undecodable, ...] = ()
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    omitted: tuple[int, ...] = ()
 
 
 class Format(Protocol):
@@ -53,7 +105,7 @@ class Format(Protocol):
     Raises: SpecError when it is built with a wrong schema. `decode` raises nothing because of a value, and SourceError
     if a service does not answer: an outage is not a bad record.
 
-    Rule: the same value always decodes to the same row, so a replayed checkpoint writes the same rows (R4).
+    Rule: the same value always decodes to the same rows, so a replayed checkpoint writes the same rows (R4).
     """
 
     @property
@@ -91,11 +143,34 @@ class KeyedFormat(Protocol):
 
     Raises: as `Format.decode`.
 
-    Rule: the same key and value always decode to the same row (R4).
+    Rule: the same key and value always decode to the same rows (R4).
     """
 
     def decode_records(self, keys: pa.Array, values: pa.Array) -> Decoded:
         """Decode two binary columns of equal length that may hold nulls. See `Format.decode`."""
+
+
+@runtime_checkable
+class SelfDescribingFormat(Protocol):
+    """A format without a schema in the spec: each record brings the schema of its row.
+
+    Implemented by: a connector, in its `Format`, whose `schema` has only the columns that every row has. Called by: a
+    source that writes to a sink of several tables, in a task.
+
+    Call order: `decode_tables` in place of `Format.decode`.
+
+    Blocking: as `Format.decode`.
+
+    Raises: as `Format.decode`.
+
+    Rule: the same key and value always decode to the same row of the same columns (R4).
+    """
+
+    def decode_tables(self, keys: pa.Array, values: pa.Array) -> DecodedTables:
+        """Decode two binary columns of equal length that may hold nulls.
+
+        There is one `TableRows` for each name, key and schema. See `Format.decode`.
+        """
 
 
 @runtime_checkable

@@ -149,8 +149,18 @@ class SourceEntry(Entry):
         return self
 
     @property
+    def describes_itself(self) -> bool:
+        """Whether records bring the schemas of their rows with them, so that only the metadata columns are known."""
+        return False
+
+    @property
     def is_one_topic(self) -> bool:
         """Whether all records come from one topic, so that partition and offset identify a record."""
+        return False
+
+    @property
+    def has_several_rows(self) -> bool:
+        """Whether a record may have several rows, which the column `_row` numbers."""
         return False
 
     @property
@@ -248,6 +258,16 @@ class SinkEntry(Entry):
         Called by `eos validate` and before a start, if the columns are known.
         """
         return ()
+
+    @property
+    def has_several_tables(self) -> bool:
+        """Whether the rows go to tables that are named by the rows, see `MultiTableSink`."""
+        return False
+
+    @property
+    def unroutable_to_letters(self) -> bool:
+        """Whether rows without a table become dead letters."""
+        return False
 
     @property
     def is_logged(self) -> bool:

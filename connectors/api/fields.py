@@ -27,6 +27,15 @@ def _number(value: object) -> object:
     return value
 
 
+def regular_expression(pattern: str) -> str:
+    """Return the pattern. Raises ValueError, a mistake of the spec, if it is not a regular expression."""
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise wrong(f"'{pattern}' is not a regular expression: {error}", "for example 'orders-.*'") from None
+    return pattern
+
+
 REFERENCE: Final = {"type": "string", "pattern": r"\$\{"}
 """In the schema for editors: a value that comes from elsewhere, which only loading the spec can judge."""
 

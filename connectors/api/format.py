@@ -42,6 +42,8 @@ class FormatEntry(Strict):
     template_columns: ClassVar[str] = "value"
     """The columns that a template's first step selects."""
 
+    has_several_rows: ClassVar[bool] = False
+    """Whether a record may have several rows: the format's schema then has the column `_row`."""
     is_special: ClassVar[bool] = False
     """Whether its records are records of a more general format, too, which is then tried later by `recognize`."""
 
@@ -68,6 +70,11 @@ class FormatEntry(Strict):
     def schema_text(self) -> str:
         """The schema as the spec gives it, for readers of a savepoint; empty if the format has a fixed one."""
         return ""
+
+    @property
+    def describes_itself(self) -> bool:
+        """Whether records bring the schemas of their rows: `build` returns a `SelfDescribingFormat`."""
+        return False
 
     @property
     def extras(self) -> frozenset[str]:
@@ -114,7 +121,6 @@ SinkFormatModel: TypeAlias = type[SinkFormatEntry]
 
 _DECODED_BY_STEP: Final = "raw, and a step that decodes the bytes"
 _INSTEAD: Final = {
-    "csv": "string, and from_csv(value, …) in a step",
     "xml": "string, and from_xml(value, …) in a step",
     **dict.fromkeys(("parquet", "orc", "msgpack", "thrift", "cbor", "bson"), _DECODED_BY_STEP),
 }

@@ -36,6 +36,10 @@ _SIMPLE: Final = {
 _DECIMAL: Final = ("DECIMAL", "DEC", "NUMERIC")
 _NESTED: Final = ("ARRAY", "MAP", "STRUCT")
 _INSTEAD: Final = {"VARCHAR": "STRING", "CHAR": "STRING", "TEXT": "STRING", "DATETIME": "TIMESTAMP", "BOOL": "BOOLEAN"}
+_VARIANT: Final = (
+    "VARIANT rounds numbers of more than 38 digits; read the value as text with `type: string`, and use "
+    "parse_json(value) in a step"
+)
 _MAX_PRECISION: Final = 38
 _DEFAULT_DECIMAL: Final = (10, 0)
 _TOKEN = re.compile(
@@ -166,6 +170,8 @@ class _Parser:
 
 
 def _nearest(name: str) -> str:
+    if name == "VARIANT":
+        return _VARIANT
     known = [*_SIMPLE, *_DECIMAL, *_NESTED]
     instead = _INSTEAD.get(name) or next(iter(difflib.get_close_matches(name, known, 1)), None)
     return f"no such type; did you mean {instead}?" if instead else f"no such type; types are {', '.join(known)}"

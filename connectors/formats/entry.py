@@ -4,6 +4,7 @@ needs it."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -11,7 +12,8 @@ from pydantic import AfterValidator, Field, model_validator
 from connectors.api.fields import NonEmpty
 from connectors.api.format import FormatEntry, Recognized, SinkFormatEntry, SinkFormatModel
 from connectors.api.model import mistaken, wrong
-from connectors.schema_registry.entry import RegisteredFormatEntry
+from connectors.extras import require
+from connectors.schema_registry.entry import RegisteredFormatEntry, RegistryEntry, check_encoding
 from eos.errors import SpecError
 
 if TYPE_CHECKING:
@@ -26,13 +28,19 @@ def checked_ddl(ddl: str) -> str:
     from connectors.formats.ddl import parse_ddl  # loads pyarrow
     from connectors.formats.wire import check as check_json
 
-    if ddl.count("<") > _MAX_NESTING:
-        raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} of ARRAY<, MAP< and STRUCT<")
+    if _depth(ddl) > _MAX_NESTING:
+        raise wrong("the schema is nested too deeply", f"at most {_MAX_NESTING} levels of ARRAY<, MAP< and STRUCT<")
     try:
         check_json(parse_ddl(ddl))
     except SpecError as error:
         raise mistaken(error) from None
     return ddl
+
+
+def _depth(ddl: str) -> int:
+    """Return how deep brackets are nested; a bracket in a quoted name counts, too."""
+    steps = ({"<": 1, ">": -1}.get(each, 0) for each in ddl)
+    return max(accumulate(steps, initial=0))
 
 
 class JsonSinkEntry(RegisteredFormatEntry):
@@ -92,6 +100,23 @@ class JsonEntry(FormatEntry):
     type: Literal["json"]
     ddl: Annotated[NonEmpty, AfterValidator(checked_ddl)] = Field(alias="schema")
     """Columns and types as Spark SQL writes them: `id BIGINT NOT NULL, name STRING, at TIMESTAMP`."""
+    encoding: Literal["plain", "confluent"] = "plain"
+    """The bytes in front of each object: none, or the id of a JSON Schema in a registry."""
+    registry: RegistryEntry | None = None
+    """The schema registry of `encoding: confluent`."""
+    envelope: Literal["none", "connect"] = "none"
+    """`connect`: the object is the `payload` beside a `schema`, as Kafka Connect's JsonConverter writes it."""
+
+    @model_validator(mode="after")
+    def _check(self) -> JsonEntry:
+        check_encoding(self.encoding, self.registry)
+        if self.envelope == "connect" and self.registry is not None:
+            raise wrong("a record has its schema in the registry, or in the envelope", "one of them", at="envelope")
+        return self
+
+    @property
+    def extras(self) -> frozenset[str]:
+        return frozenset({"registry"} if self.registry is not None else ())
 
     @property
     def schema_text(self) -> str:
@@ -99,19 +124,25 @@ class JsonEntry(FormatEntry):
 
     @classmethod
     def recognize(cls, name: str, values: Sequence[bytes], registry: Mapping[str, Any]) -> Recognized | None:
-        from connectors.formats.json_inference import infer_columns
+        from connectors.formats.json_recognition import recognize_json
 
-        found = infer_columns(values)
-        if found is None:
-            return None
-        left_out = f"no type holds all values of {', '.join(found.left_out)}: left out" if found.left_out else ""
-        return Recognized({"schema": found.ddl}, found.columns, left_out)
+        return recognize_json(values, RegistryEntry.model_validate(registry) if registry else None)
 
     def build(self) -> Format:
         from connectors.formats.ddl import parse_ddl
         from connectors.formats.json_values import JsonFormat
 
-        return JsonFormat(parse_ddl(self.ddl))
+        columns = parse_ddl(self.ddl)
+        if self.registry is not None:
+            require("registry")
+            from connectors.formats.registered_json import RegisteredJsonFormat
+
+            return RegisteredJsonFormat(columns, self.registry.connection())
+        if self.envelope == "connect":
+            from connectors.formats.connect_json import ConnectJsonFormat
+
+            return ConnectJsonFormat(columns)
+        return JsonFormat(columns)
 
     @classmethod
     def sink_model(cls) -> SinkFormatModel:

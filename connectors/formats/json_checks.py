@@ -40,6 +40,8 @@ def check_of(kind: pa.DataType) -> Check:
         return _struct(kind)
     if pt.is_list(kind):
         return _list(check_of(kind.value_type), kind.value_field.nullable)
+    if pt.is_map(kind):
+        return _map(check_of(kind.item_type), kind.item_field.nullable)
     if pt.is_signed_integer(kind):
         return _integer(kind.bit_width)
     if pt.is_floating(kind):
@@ -131,6 +133,17 @@ def _list(inner: Check, nullable: bool) -> Check:
         if type(value) is not list:
             return KINDS[type(value)]
         return _worst([(None if nullable else OTHER) if child is None else inner(child) for child in value])
+
+    return check
+
+
+def _map(inner: Check, nullable: bool) -> Check:
+    def check(value: Any) -> str | None:
+        if type(value) is not tuple:
+            return KINDS[type(value)]
+        if len(dict(value)) != len(value):
+            return OTHER
+        return _worst([(None if nullable else OTHER) if child is None else inner(child) for _, child in value])
 
     return check
 

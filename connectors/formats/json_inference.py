@@ -134,18 +134,19 @@ def _fits(ddl: str, column: pa.Array) -> bool:
 
 
 def _ddl(fields: Mapping[str, Kind]) -> str:
-    return ", ".join(f"{_name(name)} {_type(kind)}" for name, kind in fields.items())
+    return ", ".join(f"{ddl_name(name)} {_type(kind)}" for name, kind in fields.items())
 
 
 def _type(kind: Kind) -> str:
     if isinstance(kind, dict):
-        inside = ", ".join(f"{_name(name)}: {_type(each)}" for name, each in kind.items())
+        inside = ", ".join(f"{ddl_name(name)}: {_type(each)}" for name, each in kind.items())
         return f"STRUCT<{inside}>"
     if isinstance(kind, list):
         return f"ARRAY<{_type(kind[0])}>"
     return kind or "STRING"
 
 
-def _name(name: str) -> str:
+def ddl_name(name: str) -> str:
+    """Return the name of a column or field in Spark's DDL, quoted if it has to be."""
     plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit()
     return name if plain else quoted(name)

@@ -165,6 +165,8 @@ def _has_long_number(text: str) -> bool:
 def _has_decimals(kind: pa.DataType) -> bool:
     if pt.is_struct(kind):
         return any(_has_decimals(child.type) for child in kind)
+    if pt.is_map(kind):
+        return _has_decimals(kind.item_type)
     return _has_decimals(kind.value_type) if pt.is_list(kind) else bool(pt.is_decimal(kind))
 
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
@@ -27,8 +28,10 @@ from connectors.api.decoding import Decoded
 from connectors.formats import wire
 from connectors.formats.decode import sieve
 from connectors.formats.json_judge import Broken, Judge, Unfit
+from connectors.formats.json_maps import has_maps, rewrite_maps
 from connectors.formats.json_place import json_place
 from connectors.formats.plain import NOT_UTF8, texts_of, utf8_reason
+from connectors.formats.spans import Ints
 from connectors.spark_types import spark_type_of_name
 from eos.bounded import shorten
 
@@ -91,8 +94,9 @@ class Explainer:
         return _placed(_reason(error, None), values) if isinstance(answer, Broken) else self._searched(values, error)
 
     def _of_column(self, values: pa.Array, column: str) -> str:
-        fault = _fault(values, pa.schema([self._schema.field(column)]))
-        return _reason(fault or ValueError("unknown"), column)
+        field = self._schema.field(column)
+        reason = _reason(_fault(values, pa.schema([field])) or ValueError("unknown"), column)
+        return reason.replace("expected array", "expected object") if pa.types.is_map(field.type) else reason
 
     def _searched(self, values: pa.Array, error: ValueError) -> str:
         """Name the field at fault, by parsing the one value again for no field and then for each."""
@@ -126,6 +130,8 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     values = values.fill_null(_TOMBSTONE)
     _check_shape(values)
     text = _join(values)
+    if len(values) and any(has_maps(kind) for kind in schema.types):
+        text = rewrite_maps(text, _ends(values), schema)
     table = pj.read_json(
         pa.BufferReader(text),
         # One block, so that a newline inside a value is white space like any other and never a place to cut.
@@ -161,6 +167,13 @@ def _join(values: pa.Array) -> bytes:
     if b"\0" in text:  # the parser takes it for the end of the text
         raise ValueError("a raw NUL byte is not JSON")
     return text
+
+
+def _ends(values: pa.Array) -> Ints:
+    """Return where each value ends in the joined text."""
+    lengths = pc.binary_length(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    ends: Ints = np.cumsum(lengths + 1) - 1
+    return ends
 
 
 _NOT_UTF8 = "Invalid UTF8"

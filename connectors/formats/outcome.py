@@ -8,12 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from connectors.api.decoding import Decoded, Undecodable
+from connectors.api.decoding import ROW, Decoded, Undecodable
 from connectors.formats.spans import Ints
 
 
 class Outcome:
-    """The rows, the bad and the omitted records of one column, as they are found. Each record is in one of them."""
+    """The rows, the bad and the omitted records of one column, as they are found. Each record is in one of them.
+
+    Where the schema has the column ROW, a record may have several rows.
+    """
 
     def __init__(self, schema: pa.Schema, schemas: dict[str, str] | None = None) -> None:
         self.bad: dict[int, str] = {}  # reason by place
@@ -51,11 +54,11 @@ class Outcome:
         self.bad |= {int(places[at]): reason for at, reason in faults.items()}
 
     def add(self, places: Ints, rows: pa.RecordBatch, faults: Mapping[int, str]) -> None:
-        """Add the rows of records. `faults`: reasons by the number of the row, whose records are bad."""
+        """Add all rows of records. `faults`: reasons by the number of the row, whose records are bad as a whole."""
         if faults:
-            self.reject_each(places, faults)
-            kept = np.ones(len(places), np.bool_)
-            kept[list(faults)] = False
+            for at, reason in faults.items():
+                self.bad.setdefault(int(places[at]), reason)
+            kept = ~np.isin(places, places[list(faults)])
             rows, places = rows.filter(pa.array(kept)), places[kept]
         self._rows.append((places, rows))
 
@@ -63,7 +66,11 @@ class Outcome:
         """Return all of it, in the order of the records."""
         bad = tuple(Undecodable(at, self.bad[at]) for at in sorted(self.bad))
         omitted = np.sort(np.concatenate([np.empty(0, np.int64), *self._omitted])).tolist()
-        return Decoded(_in_order(self._rows, self._schema), bad, self.schemas, tuple(omitted))
+        records = None
+        if ROW in self._schema.names:
+            places = np.concatenate([np.empty(0, np.int64), *(places for places, _ in self._rows)])
+            records = pa.array(np.sort(places, kind="stable"), pa.int64())
+        return Decoded(in_order(self._rows, self._schema), bad, self.schemas, tuple(omitted), records)
 
 
 def with_nulls(values: pa.Array, has_value: pa.BooleanArray) -> pa.Array:
@@ -72,7 +79,7 @@ def with_nulls(values: pa.Array, has_value: pa.BooleanArray) -> pa.Array:
     return values.take(pc.if_else(has_value, places, pa.scalar(None, pa.int64())))
 
 
-def _in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
+def in_order(parts: Sequence[tuple[Ints, pa.RecordBatch]], schema: pa.Schema) -> pa.RecordBatch:
     """Join the rows of several parts in the order of their records. With each part, the places of its records."""
     if len(parts) == 1:
         return parts[0][1]

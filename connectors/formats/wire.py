@@ -6,6 +6,7 @@
 | DATE, TIMESTAMP_NTZ | string | cast, which refuses a zone |
 | BINARY | string | base64 |
 | FLOAT, DOUBLE | themselves | refused unless finite: the parser takes NaN, and makes 1e39 an infinite FLOAT |
+| MAP | ARRAY of STRUCT<key, value>, once `json_maps` has rewritten it | keys that are equal are refused |
 | all others | themselves | |
 
 Arrow (26) overflows in silence when it scales a JSON decimal up: `860` as decimal128(38, 37) becomes 9.29…. At most 38
@@ -20,6 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from connectors.formats.json_maps import ITEM, KEY
+from connectors.formats.json_text import has_repeats
 from connectors.spark_types import spark_type
 from eos.errors import SpecError
 
@@ -41,7 +44,10 @@ def _check_type(path: str, kind: pa.DataType) -> None:
     elif pt.is_list(kind):
         _check_type(f"{path}[]", kind.value_type)
     elif pt.is_map(kind):
-        raise SpecError(f"column {path}: MAP is not supported in JSON", remedy="use a STRUCT of the keys you need")
+        if kind.key_type != pa.string():
+            message = f"column {path}: the names of a JSON object are text, and the keys of the MAP are not"
+            raise SpecError(message, remedy="write MAP<STRING, …>, and cast the keys in a step")
+        _check_type(f"{path}{{}}", kind.item_type)
     elif not _is_scalar(kind):
         message = f"column {path}: {spark_type(kind)} is not supported in JSON"
         raise SpecError(message, remedy="write the schema as Spark DDL")
@@ -74,6 +80,8 @@ def _parsed(kind: pa.DataType) -> pa.DataType:
         return pa.struct([child.with_type(_parsed(child.type)).with_nullable(True) for child in kind])
     if pt.is_list(kind):
         return pa.list_(kind.value_field.with_type(_parsed(kind.value_type)))
+    if pt.is_map(kind):
+        return pa.list_(pa.struct([(KEY, pa.string()), (ITEM, _parsed(kind.item_type))]))
     return kind
 
 
@@ -96,7 +104,21 @@ def _fitted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pt.is_list(kind):
         items = _fitted(values.values, kind.value_type)
         return pa.ListArray.from_arrays(values.offsets, items, type=kind, mask=values.is_null())
+    if pt.is_map(kind):
+        return _map(values, kind)
     return values if values.type == kind else values.cast(kind)
+
+
+def _map(values: pa.ListArray, kind: pa.MapType) -> pa.MapArray:
+    """Convert lists of entries. Raises ValueError if a key is there twice, or a value is null where none may be."""
+    entries = values.values
+    keys, items = entries.field(0), entries.field(1)
+    if not kind.item_field.nullable and items.null_count:
+        raise ValueError("a value of the MAP is null, and none may be")
+    if len(keys) and has_repeats(values, keys):
+        raise ValueError("a name is given twice")
+    found = pa.MapArray.from_arrays(values.offsets, keys, _fitted(items, kind.item_type), type=kind)
+    return found if not values.null_count else pc.if_else(values.is_valid(), found, pa.scalar(None, kind))
 
 
 def _required(values: pa.Array, position: int, child: pa.Field) -> pa.Array:
@@ -132,6 +154,8 @@ def _ends(text: pa.Array, suffix: bytes) -> pa.Array:
 
 def _decoded(text: pa.Array) -> pa.Array:
     """Decode values whose lengths are multiples of 4 and that hold no padding: 4 characters to 3 bytes everywhere."""
+    if len(text) == 0:  # its buffer may have any bytes
+        return text
     validity, offsets_buffer, characters = text.buffers()
     offsets = pa.Array.from_buffers(pa.int32(), len(text) + 1, [None, offsets_buffer], offset=text.offset)
     data = binascii.a2b_base64(characters or b"", strict_mode=True)

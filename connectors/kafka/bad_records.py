@@ -12,6 +12,7 @@ from confluent_kafka import Message
 
 from connectors.api.decoding import Undecodable
 from connectors.dead_letters import RECORD, encode_headers, printable
+from connectors.formats.key_columns import OF_KEY
 from connectors.kafka import columns
 from connectors.kafka.columns import Metadata
 from connectors.kafka.splits import offset_of
@@ -46,7 +47,7 @@ def stop_at(messages: Sequence[Message], bad: Sequence[Undecodable], unfit: Sequ
     where = f"topic {message.topic()}, partition {message.partition()}, offset {message.offset()}"
     mend = f"correct the producer, or let no step use {' and '.join(unfit)}" if unfit else ""
     return BadRecordError(
-        f"{where}: {printable(first.reason)}; the value: {_shown(message.value())}",
+        f"{where}: {printable(first.reason)}; {_content(message, first.reason)}",
         remedy=f"{mend or 'correct the schema or the producer'}; keep such records elsewhere with a `dead_letter`; or "
         "leave them out with on_bad_record: skip",
     )
@@ -98,6 +99,12 @@ def letters(
 
 def _headers_text(headers: Sequence[Mapping[str, Any]] | None) -> str | None:
     return encode_headers([(each["key"], each["value"]) for each in headers or ()])
+
+
+def _content(message: Message, reason: str) -> str:
+    """The beginning of the value, and of the key if the key does not decode."""
+    key = f"the key: {_shown(message.key())}; " if OF_KEY in reason else ""
+    return f"{key}the value: {_shown(message.value())}"
 
 
 def _shown(value: bytes | None) -> str:

@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self, cas
 from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.entry import SinkEntry, SourceEntry
-from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written, without
+from connectors.api.fields import AtLeastOne, Count, NonEmpty, Topic, as_written, matching, regular_expression, without
 from connectors.api.format import AnyFormat
 from connectors.api.guarantee import PipelineContext
-from connectors.api.model import wrong
+from connectors.api.model import mistaken, wrong
 from connectors.api.template import Template
 from connectors.kafka.security import Secured
 from connectors.kafka.sink.entry import KafkaSinkEntry
 from connectors.kafka.sink.place import MARKERS
 from connectors.kafka.starting_offsets import StartingOffsets
+from eos.errors import SpecError
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Source
+    from connectors.api.decoding import Format
     from connectors.dead_letters import DeadLetter
 
 _KEPT_IN_HEAD: Final = "positions are kept with the checkpoints and given to Kafka only for lag tools"
@@ -41,14 +43,6 @@ def _topics(topics: list[str]) -> list[str]:
         twice = next(topic for topic in topics if topics.count(topic) > 1)
         raise wrong(f"the topic '{twice}' stands twice")
     return topics
-
-
-def _pattern(pattern: str) -> str:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise wrong(f"'{pattern}' is not a regular expression: {error}", "for example 'orders-.*'") from None
-    return pattern
 
 
 class KafkaEntry(Secured, SourceEntry):
@@ -77,10 +71,14 @@ class KafkaEntry(Secured, SourceEntry):
     connector: Literal["kafka"]
     topics: Annotated[list[Topic], Field(min_length=1), AfterValidator(_topics)] | None = None
     """Names of topics; or give `topics_pattern`."""
-    topics_pattern: Annotated[NonEmpty, AfterValidator(_pattern)] | None = None
+    topics_pattern: Annotated[NonEmpty, AfterValidator(regular_expression)] | None = None
     """A regular expression for whole names of topics, also of those that are made later."""
     format: AnyFormat
     """How a record's value becomes columns."""
+    key_format: AnyFormat | None = None
+    """How a record's key becomes columns, which follow the columns of the value; without it, `_key` has its bytes."""
+    key_prefix: Annotated[str, matching(r"[A-Za-z0-9_]*", "letters, digits and _, or an empty text")] = "key_"
+    """In front of the names of the key's columns."""
     starting_offsets: StartingOffsets = "earliest"
     """Where the very first start begins."""
     isolation_level: Literal["read_committed", "read_uncommitted"] = "read_committed"
@@ -103,10 +101,31 @@ class KafkaEntry(Secured, SourceEntry):
             raise wrong(found, "topics: [orders]", "topics_pattern: 'orders-.*'", at="topics")
         return self
 
+    @model_validator(mode="after")
+    def _check_key_columns(self) -> KafkaEntry:
+        if self.key_format is None:
+            if "key_prefix" in self.model_fields_set:
+                raise wrong("key_prefix without key_format", "key_format: {type: json, schema: …}", at="key_prefix")
+            return self
+        try:
+            self._build_format()
+        except SpecError as error:
+            raise mistaken(error, at="key_format") from None
+        return self
+
+    def _build_format(self) -> Format:
+        """Build the format of values and keys. Raises SpecError."""
+        if self.key_format is None:
+            return self.format.build()
+        from connectors.formats.key_columns import KeyColumns  # loads pyarrow
+
+        return KeyColumns(self.format.build(), self.key_format.build(), self.key_prefix)
+
     @property
     def where(self) -> str:
         topics = ", ".join(self.topics or [f"topics like {self.topics_pattern}"])
-        return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}"
+        keys = f", keys {self.key_format.type}" if self.key_format is not None else ""
+        return f"{self.bootstrap_servers}, {topics}, from {self.starts_from}, {self.format.type}{keys}"
 
     @property
     def datasets(self) -> Sequence[tuple[str, str]]:
@@ -118,11 +137,13 @@ class KafkaEntry(Secured, SourceEntry):
     @property
     def description(self) -> dict[str, str]:
         topics = ", ".join(self.topics or ()) or f"pattern {self.topics_pattern}"
+        keys = self.key_format
         return {
             "connector": self.connector,
             "topics": topics,
             "format": self.format.type,
             "schema": self.format.schema_text,
+            **({} if keys is None else {"key_format": keys.type, "key_schema": keys.schema_text}),
         }
 
     @property
@@ -134,6 +155,10 @@ class KafkaEntry(Secured, SourceEntry):
 
     def tolerating_loss(self) -> Self:
         return self.model_copy(update={"fail_on_data_loss": False})
+
+    @property
+    def describes_itself(self) -> bool:
+        return self.format.describes_itself
 
     @property
     def is_one_topic(self) -> bool:
@@ -160,7 +185,7 @@ class KafkaEntry(Secured, SourceEntry):
 
     @property
     def extras(self) -> frozenset[str]:
-        return super().extras | self.format.extras
+        return super().extras.union(*(each.extras for each in (self.format, self.key_format) if each is not None))
 
     @property
     def reserved_topics(self) -> list[str]:
@@ -179,10 +204,14 @@ class KafkaEntry(Secured, SourceEntry):
         return topic in (self.topics or ())
 
     @property
+    def has_several_rows(self) -> bool:
+        return self.format.has_several_rows
+
+    @property
     def columns(self) -> list[str]:
         from connectors.api.contracts import METADATA  # loads pyarrow, as the format does
 
-        return [*self.format.build().schema.names, *sorted(METADATA)]
+        return [*self._build_format().schema.names, *sorted(METADATA)]
 
     def build(self) -> Source:
         from connectors.kafka.source import KafkaSource  # loads the client
@@ -194,7 +223,7 @@ class KafkaEntry(Secured, SourceEntry):
             topics=tuple(self.topics or ()),
             topics_pattern=self.topics_pattern,
             starting_offsets=starting if isinstance(starting, str) else starting.resolvable(),
-            format=self.format.build(),
+            format=self._build_format(),
             properties=self.client_properties,
             on_bad_record=self.on_bad_record or "fail",
             group_id=self.group_id,

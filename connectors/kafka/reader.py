@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
+from numpy.typing import NDArray
 
-from connectors.api.decoding import Decoded, Format, KeyedFormat, Undecodable
+from connectors.api.decoding import Decoded, DecodedTables, Format, KeyedFormat, SelfDescribingFormat, Undecodable
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata
 from connectors.kafka.ranges import messages
 from connectors.kafka.splits import split_of
+from connectors.kafka.table_batches import Batch, table_batches
 from twophase.values import OffsetRange
 
 OnBadRecord = Literal["fail", "skip", "dead-letter"]
 """The spec's `on_bad_record`."""
+
+Ints: TypeAlias = NDArray[np.int64]
 
 _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 16 * 1024 * 1024
@@ -36,16 +41,18 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
-    A batch is of one split; it has at most `_MAX_ROWS` rows and `_MAX_BYTES` of values, but for a single record that is
-    larger. Every value is decoded whole: whether it is bad does not depend on the columns that are wanted. Metadata is
-    bad only where it is wanted: a pipeline that does without it pays nothing for it, and is not stopped by it.
+    Where records bring their own schema, a batch has its columns too, and there are several, each of one table.
+    A batch is of one split; it has at most `_MAX_ROWS` rows. Its values have at most `_MAX_BYTES`, unless one record
+    is larger. The rows of a record may be in two batches. Every value is decoded whole: whether it is bad does not
+    depend on the columns that are wanted. Metadata is bad only where it is wanted: a pipeline that does without it pays
+    nothing for it, and is not stopped by it.
     `on_bad_records` is told how many were left out of a batch for `bad_records_of`, and `on_schemas` the schemas that
     its records name, if they name any.
     """
     for group in _gathered(messages(client, ranges, skip_lost=skip_lost)):
-        batch = _batch(group, decoder, schema, on_bad_record, on_bad_records, on_schemas)
-        if batch.num_rows:
-            yield batch
+        for batch in _batches(group, decoder, schema, on_bad_record, on_bad_records, on_schemas):
+            for start in range(0, batch.num_rows, _MAX_ROWS):  # a record may have many rows
+                yield batch.slice(start, _MAX_ROWS)
 
 
 def bad_records_of(
@@ -99,8 +106,10 @@ def _halved(chunk: list[Message]) -> Iterator[list[Message]]:
     yield from _halved(chunk[half:])
 
 
-def _decoded(group: Sequence[Message], decoder: Format) -> Decoded:
+def _decoded(group: Sequence[Message], decoder: Format) -> Decoded | DecodedTables:
     values = columns.values_of(group)
+    if isinstance(decoder, SelfDescribingFormat):
+        return decoder.decode_tables(columns.keys_of(group), values)
     return (
         decoder.decode_records(columns.keys_of(group), values)
         if isinstance(decoder, KeyedFormat)
@@ -108,14 +117,14 @@ def _decoded(group: Sequence[Message], decoder: Format) -> Decoded:
     )
 
 
-def _batch(
+def _batches(
     group: Sequence[Message],
     decoder: Format,
     schema: pa.Schema,
     on_bad_record: OnBadRecord,
     on_bad_records: Callable[[int], None],
     on_schemas: Callable[[Mapping[str, str]], None] = lambda _schemas: None,
-) -> pa.RecordBatch:
+) -> list[pa.RecordBatch]:
     decoded = _decoded(group, decoder)
     if decoded.schemas:
         on_schemas(decoded.schemas)
@@ -123,18 +132,39 @@ def _batch(
     places = [index for index in range(len(group)) if index not in undecoded] if undecoded else range(len(group))
     names = [name for name in schema.names if name in columns.METADATA.names]
     metadata = Metadata.of([group[place] for place in places] if undecoded else group, names)
-    rows = decoded.rows
-    parts = [metadata.columns[name] if name in names else rows.column(name) for name in schema.names]
-    batch = pa.record_batch(parts, schema=schema)
+    if isinstance(decoded, DecodedTables):
+        batches = table_batches(decoded.tables, places, metadata.columns)
+    else:
+        numbers = _numbers(decoded, len(group), places)
+        rows = pa.record_batch([*_parts(decoded.rows, metadata, numbers, schema)], schema=schema)
+        batches = [Batch(rows, np.arange(len(rows)) if numbers is None else numbers)]
     if not (decoded.bad or metadata.unfit):
-        return batch
+        return [each.rows for each in batches]
     unfit = metadata.why(names)
-    reasons = (Undecodable(places[row], "; ".join(why)) for row, why in unfit.items())
+    reasons = (Undecodable(places[number], "; ".join(why)) for number, why in unfit.items())
     bad = sorted([*decoded.bad, *reasons], key=lambda entry: entry.index)
     if on_bad_record == "fail":
-        row = places.index(bad[0].index) if bad[0].index in places else None
-        raise bad_records.stop_at(group, bad, [name for name in names if row in metadata.unfit.get(name, ())])
+        first = places.index(bad[0].index) if bad[0].index in places else None
+        raise bad_records.stop_at(group, bad, [name for name in names if first in metadata.unfit.get(name, ())])
     if on_bad_record == "skip":
         bad_records.skip(group, bad)
     on_bad_records(len(bad))
-    return batch.take(pa.array([row for row in range(len(batch)) if row not in unfit], pa.int64())) if unfit else batch
+    return [each.without(unfit) if unfit else each.rows for each in batches]
+
+
+def _numbers(decoded: Decoded, count: int, places: Sequence[int]) -> Ints | None:
+    """Return by row the number of its record among `places`; None if each of them has one row."""
+    if decoded.records is None:
+        return None
+    return np.searchsorted(np.asarray(places, np.int64), decoded.record_indices(count))
+
+
+def _parts(rows: pa.RecordBatch, metadata: Metadata, numbers: Ints | None, schema: pa.Schema) -> Iterator[pa.Array]:
+    """Yield the columns of `schema`. Each row has the metadata of its record."""
+    of_rows = None if numbers is None else pa.array(numbers)
+    for name in schema.names:
+        if name not in metadata.columns:
+            yield rows.column(name)
+        else:
+            column = metadata.columns[name]
+            yield column if of_rows is None else column.take(of_rows)

@@ -10,7 +10,7 @@ from typing import ClassVar, Final, Literal
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Horizon
-from connectors.api.decoding import CheckedFormat, Format, NamedSchemas
+from connectors.api.decoding import CheckedFormat, Format, NamedSchemas, SelfDescribingFormat
 from connectors.kafka import doctor, group
 from connectors.kafka.client import Client, check_settings
 from connectors.kafka.columns import METADATA
@@ -83,7 +83,17 @@ class KafkaSource:
     def schema(self) -> pa.Schema:
         """Decoded columns followed by the metadata columns; only those of `columns` if it is given."""
         whole = self._whole_schema
-        return whole if self.columns is None else pa.schema([f for f in whole if f.name in self.columns])
+        kept = (*self._fixed, *(whole.names if self.columns is None else self.columns))
+        return pa.schema([f for f in whole if f.name in kept])
+
+    @property
+    def _fixed(self) -> Sequence[str]:
+        """Columns that are always read: `select` narrows only the metadata of rows with their own schema."""
+        return self.format.schema.names if self.describes_itself else ()
+
+    @property
+    def describes_itself(self) -> bool:
+        return isinstance(self.format, SelfDescribingFormat)
 
     @property
     def connection(self) -> Connection:

@@ -22,7 +22,7 @@ first one, and refuses rows with the second: the table has no column GONE."""
 class Merge:
     """How rows are merged, by columns of the table.
 
-    Created by: KeyedWriter, in the metadata of its segments. Read by: the store that applies them.
+    Created by: MergingRowWriter, in the metadata of its segments. Read by: the store that applies them.
     """
 
     key: tuple[str, ...]

@@ -32,6 +32,81 @@ class Form(Protocol):
         """
 
 
+class Output(Protocol):
+    """The place for rows of one form: a segment, or the part of one that belongs to a table."""
+
+    def begin(self, schema: pa.Schema) -> None:
+        """Begin with the first row. Calls after the first do nothing. Raises PrepareError."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows of the schema. Raises PrepareError."""
+
+
+class RowWriter(Protocol):
+    """Writes the rows of one form to an output."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Take rows. Raises BadRowError for a value that the target cannot hold, PrepareError for the disk."""
+
+    def flush(self) -> None:
+        """Write what is still in memory. Nothing follows. Raises PrepareError, IncomparableRowsError."""
+
+
+class Segment:
+    """Implements Output by the segment of a transaction. A claim can sweep it away from its first row on."""
+
+    def __init__(self, storage: Storage, transaction: TransactionId) -> None:
+        self._storage = storage
+        self._transaction = transaction
+        self._segment: SegmentWriter | None = None
+
+    def begin(self, schema: pa.Schema) -> None:
+        if self._segment is None:
+            try:
+                self._segment = SegmentWriter(self._storage, segment_name(self._transaction), schema)
+            except WalError as error:
+                raise while_preparing(error) from error
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        assert self._segment is not None, "not begun"
+        try:
+            self._segment.write(batch)
+        except WalError as error:
+            raise while_preparing(error) from error
+
+    def seal(self) -> SegmentRef | None:
+        """Publish it, durable and under its name. None: it has no rows. Raises PrepareError."""
+        if self._segment is None:
+            return None
+        try:
+            return self._segment.seal()
+        except WalError as error:
+            raise while_preparing(error) from error
+
+    def discard(self) -> None:
+        """Forget the rows. What a seal that failed half-way has left is deleted by the committer."""
+        if self._segment is not None:
+            self._segment.discard()
+
+
+class AppendingRowWriter:
+    """Implements RowWriter: rows as they come."""
+
+    def __init__(self, form: Form, output: Output) -> None:
+        self._form = form
+        self._output = output
+        self._rows = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        rows = self._form.convert(batch, self._rows + 1)
+        self._output.begin(self._form.schema)
+        self._output.write(rows)
+        self._rows += batch.num_rows
+
+    def flush(self) -> None:
+        pass
+
+
 class LogWriter:
     """See Writer. A task without rows leaves no segment.
 
@@ -39,12 +114,11 @@ class LogWriter:
     never applied, and it is deleted with the next checkpoint.
     """
 
-    def __init__(self, storage: Storage, form: Form, slots: int, transaction: TransactionId) -> None:
-        self._storage = storage
-        self._form = form
+    def __init__(self, rows: RowWriter, segment: Segment, slots: int, transaction: TransactionId) -> None:
+        self._row_writer = rows
+        self._segment = segment
         self._slots = slots
         self._transaction = transaction
-        self._segment: SegmentWriter | None = None
         self._rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -52,7 +126,7 @@ class LogWriter:
         if not batch.num_rows:
             return
         first = self._rows == 0
-        self._append(self._form.convert(batch, self._rows + 1))
+        self._row_writer.write(batch)
         self._rows += batch.num_rows
         if first:
             faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
@@ -63,28 +137,17 @@ class LogWriter:
 
     def prepare(self) -> Committable:
         """Seal the segment: durable and named, and not yet applied. Raises PrepareError."""
-        ref: SegmentRef | None = None
-        if self._segment is not None:
-            try:
-                ref = self._segment.seal()
-            except WalError as error:
-                raise while_preparing(error) from error
+        self._row_writer.flush()
+        ref = self._segment.seal()
         faults.point("prepared", self._transaction.scope.checkpoint_id, self._transaction.sink)
         return committable(self._transaction, self._slots, self._rows, ref)
 
-    def _begin(self) -> SegmentWriter:
-        """With the first row: from now on a claim can sweep the segment away."""
-        if self._segment is None:
-            self._segment = SegmentWriter(self._storage, segment_name(self._transaction), self._form.schema)
-        return self._segment
-
-    def _append(self, rows: pa.RecordBatch) -> None:
-        try:
-            self._begin().write(rows)
-        except WalError as error:
-            raise while_preparing(error) from error
-
     def abort(self) -> None:
-        """Forget the rows. What a seal that failed half-way has left is deleted by the committer."""
-        if self._segment is not None:
-            self._segment.discard()
+        """Forget the rows."""
+        self._segment.discard()
+
+
+def appending_writer(storage: Storage, form: Form, slots: int, transaction: TransactionId) -> LogWriter:
+    """In a task: a writer of rows as they come. See Sink.writer."""
+    segment = Segment(storage, transaction)
+    return LogWriter(AppendingRowWriter(form, segment), segment, slots, transaction)

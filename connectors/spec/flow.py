@@ -1,14 +1,15 @@
 """Where the flow of a pipeline divides, for sinks that take different rows.
 
-The *trunk* is the last source or step through which the rows of all sinks pass. Up to it a pipeline is one streaming
-query, read once, with whatever state it keeps. What stands behind it, the branches, is done to each checkpoint's rows
-by themselves, so that a step there may keep no state.
+Sinks that read a common source are a group. The *root* of a group is the last source or step through which the rows of
+all its sinks pass. Up to its roots a pipeline is one streaming query, which reads each source once and may keep state.
+The steps behind a root, the branches, process each checkpoint's rows separately and may keep no state. The only root of
+a pipeline is its *trunk*.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from connectors.api.model import wrong
@@ -92,13 +93,49 @@ def trunk_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> s
     return next((name for name in reversed(list(inputs)) if name in common), None)
 
 
-def behind(inputs: Inputs, trunk: str, wanted: Iterable[str]) -> list[str]:
-    """The steps between the trunk and these, in order."""
+def groups_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> list[list[str]]:
+    """Divide these names into groups: names that read a common source, directly or through other names, share a group.
+
+    The groups are in the order of their first sources. A name that no source feeds is a group of its own.
+    """
+    order = {name: place for place, name in enumerate(sources)}
+    groups: list[tuple[set[str], list[str]]] = []
+    for name in dict.fromkeys(wanted):
+        feeding, names = sources_of(inputs, order, name), [name]
+        joined = [group for group in groups if group[0] & feeding]
+        groups = [group for group in groups if group not in joined]
+        groups.append((feeding.union(*(each for each, _ in joined)), [*(n for _, of in joined for n in of), *names]))
+    groups.sort(key=lambda group: min((order[each] for each in group[0]), default=len(order)))
+    return [names for _, names in groups]
+
+
+def sources_of(inputs: Inputs, sources: Iterable[str], name: str) -> set[str]:
+    """Return the sources that feed a source or step."""
+    return set(sources) & {name, *behind(inputs, (), [name])}
+
+
+def roots_of(inputs: Inputs, sources: Iterable[str], wanted: Iterable[str]) -> list[str]:
+    """Return the root of each group of these names, in the order of the groups; empty if a group has none."""
+    names = list(sources)
+    roots = [trunk_of(inputs, names, group) for group in groups_of(inputs, names, wanted)]
+    found = [root for root in roots if root is not None]
+    return found if len(found) == len(roots) else []
+
+
+def behind(inputs: Inputs, roots: Collection[str], wanted: Iterable[str]) -> list[str]:
+    """The steps between the roots and these, in order."""
     needed: set[str] = set()
-    waiting = [name for name in wanted if name != trunk]
+    waiting = [name for name in wanted if name not in roots]
     while waiting:
         name = waiting.pop()
         if name not in needed:
             needed.add(name)
-            waiting += [each for each in inputs[name] if each != trunk]
+            waiting += [each for each in inputs[name] if each not in roots]
     return [name for name in inputs if name in needed]
+
+
+def root_of(inputs: Inputs, roots: Collection[str], name: str) -> str | None:
+    """Return the root through which the rows of a source or step pass; None if it is not behind a root."""
+    read = {name, *behind(inputs, roots, [name])}
+    passed = {each for one in read for each in (one, *inputs.get(one, ()))}
+    return next((root for root in roots if root in passed), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from connectors.api.entry import SinkEntry
 from connectors.api.mistakes import Path, nearest
 from connectors.dead_letter_names import NAME, STEP
 from connectors.spec.expectations import DEAD_LETTER
-from connectors.spec.flow import behind
+from connectors.spec.flow import behind, groups_of, sources_of, trunk_of
 from connectors.spec.spec import Spec
 from connectors.spec.sql_syntax import Columns
 
@@ -132,16 +132,16 @@ def _check_inputs(document: Document) -> None:
             document.report(path, "there are no sources and steps to take rows from", ("with sources, or not at all",))
 
 
-def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) -> None:
-    """Several sinks need a step in common, and behind it no step keeps state: it would begin anew each checkpoint.
+def check_flow(document: Document, spec: Spec, columns: Mapping[str, Columns]) -> None:
+    """Report a group of sinks without a root, and steps behind a root that keep state: only one checkpoint's rows pass.
 
     Called last, when nothing else in the spec is wrong. `columns`: of steps, as far as they are known.
     """
-    if spec.sources and spec.trunk is None:
-        found = "the rows of these sinks have no source or step in common, so that no checkpoint covers them together"
-        document.report(("sinks", 1, "from"), found, ("a step that those of the other sinks come from, too",))
+    if spec.sources and not spec.roots:
+        _report_no_root(document, spec)
         return
     _check_targets(document, spec)
+    _check_tables(document, spec)
     _check_dead_letter(document, spec)
     _check_rejecting(document, spec)
     _check_columns(document, spec, columns)
@@ -149,13 +149,33 @@ def check_trunk(document: Document, spec: Spec, columns: Mapping[str, Columns]) 
     names = {step.name for step in spec.branches}
     for index, step in enumerate(spec.transforms):
         for key in (key for name, key in _OF_STATE.items() if step.name in names and name in step.model_fields_set):
-            found = f"'{step.name}' stands behind '{spec.trunk}', where the flow divides, and can keep no state there"
-            document.report(("transforms", index, key), found, (f"a step up to '{spec.trunk}'",))
+            root = spec.root_of(step.name)
+            found = f"'{step.name}' stands behind '{root}', where the flow divides, and can keep no state there"
+            document.report(("transforms", index, key), found, (f"a step up to '{root}'",))
+
+
+def _report_no_root(document: Document, spec: Spec) -> None:
+    """Report the first group of sinks that read a common source, and share no source or step for all their rows."""
+    names = [source.name for source in spec.sources]
+    group = next(each for each in groups_of(spec.inputs, names, spec.wanted) if not trunk_of(spec.inputs, names, each))
+    feeding = [name for name in names if any(name in sources_of(spec.inputs, names, each) for each in group)]
+    index = max((at for at, sink in enumerate(spec.sinks) if sink.from_ in group), default=0)
+    if not feeding:
+        document.report(("sinks", index, "from"), f"no source feeds the rows of '{group[0]}'", tuple(names))
+        return
+    found = f"{_listed(group)} read sources together ({_listed(feeding)}), and have no source or step in common: "
+    found += "a pipeline reads each source once"
+    document.report(("sinks", index, "from"), found, ("a step that all of them read", "a pipeline for each"))
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"'{name}'" for name in names]
+    return " and ".join([", ".join(quoted[:-1]), quoted[-1]] if len(quoted) > 1 else quoted)
 
 
 def _check_rules_are_read(document: Document, spec: Spec) -> None:
     """Report rules of a step that no sink reads: nothing computes the step, so its rules check nothing."""
-    read = behind(spec.inputs, "", [sink.from_ for sink in spec.sinks if sink.from_ is not None])
+    read = behind(spec.inputs, (), [sink.from_ for sink in spec.sinks if sink.from_ is not None])
     for index, step in enumerate(spec.transforms):
         if step.expect and step.name not in read:
             found = f"no sink reads the step '{step.name}', so its rules are never checked"
@@ -190,6 +210,32 @@ def _check_targets(document: Document, spec: Spec) -> None:
     if spec.dead_letter is not None and spec.dead_letter.target in first:
         found = f"the sink '{first[spec.dead_letter.target]}' writes there, too"
         document.report(("dead_letter",), found, ("a table or topic of its own",))
+
+
+def _check_tables(document: Document, spec: Spec) -> None:
+    """Report sinks that could not get the rows of several tables, which a source gives, and never a step of Spark."""
+    own = [source.name for source in spec.sources if source.describes_itself]
+    several = [sink for sink in spec.sinks if sink.has_several_tables]
+    for index, sink in enumerate(spec.sinks):
+        path: Path = ("sinks", index, sink.target_key)
+        if sink.from_ in own and not sink.has_several_tables:
+            found = f"each record of '{sink.from_}' brings its schema, and one table has one schema"
+            document.report(path, found, ('table: "${topic}"', "a `schema` in the source's format"))
+        elif several and not sink.has_several_tables:
+            found = f"the sink '{several[0].name}' has several tables, and '{sink.name}' has one"
+            document.report(path, found, ("another pipeline for this sink",))
+    for index, sink in enumerate(spec.sinks):
+        if not sink.has_several_tables:
+            continue
+        path = ("sinks", index, sink.target_key)
+        if spec.checkpoint.at_least_once:
+            document.report(path, "several tables need a log", ("checkpoint.mode: exactly-once",))
+        elif spec.transforms:
+            found = "rows of several tables come from a source, without a step between"
+            document.report(path, found, ("no `transforms`",))
+        elif sink.unroutable_to_letters and spec.dead_letter is None:
+            found = "the spec lacks a `dead_letter` to write to"
+            document.report(("sinks", index, "unroutable"), found, ("fail",))
 
 
 def _check_rejecting(document: Document, spec: Spec) -> None:

@@ -21,7 +21,7 @@ def guarantees(spec: Spec) -> list[Guarantee]:
 
 def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
     """Return the entry's own guarantee, with the limits that dead letters and sources bring."""
-    found = entry.guarantee(spec.context)
+    found = entry.guarantee(spec.context_of(entry))
     limits = list(found.limits)
     if entry is spec.dead_letter:
         limits.append(f"more than {spec.checkpoint.max_dead_letters:,} dead letters in a checkpoint stop the pipeline")
@@ -30,7 +30,7 @@ def _of_sink(spec: Spec, entry: SinkEntry) -> Guarantee:
             limits.append(_refused(spec))
         if entry.rejects_after_decision and not spec.checkpoint.at_least_once:
             limits.append(_found_late(spec, entry))
-        limits += _of_sources(spec)
+        limits += _of_sources(spec, entry)
     return replace(found, sink=spec.mask(entry.name), limits=tuple(limits))
 
 
@@ -47,10 +47,10 @@ def _found_late(spec: Spec, entry: SinkEntry) -> str:
     return f"{found}: the pipeline stops there until the table takes it"
 
 
-def _of_sources(spec: Spec) -> list[str]:
-    """Return the settings of the sources that limit the promise "every record"."""
+def _of_sources(spec: Spec, entry: SinkEntry) -> list[str]:
+    """Return the settings of the sink's sources that limit the promise "every record"."""
     limits: list[str] = []
-    for source in spec.sources:
+    for source in spec.sources_of(entry):
         if source.on_bad_record == "skip":
             limits.append(
                 "on_bad_record: skip: a record that does not decode is counted and left out, up to "

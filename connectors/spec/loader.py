@@ -17,7 +17,7 @@ from connectors.api.mistakes import Path as KeyPath
 from connectors.api.mistakes import SpecMistakesError, nearest
 from connectors.api.model import WRONG, shown
 from connectors.api.plugins import SOURCES, load
-from connectors.spec.graph import check_graph, check_mode, check_trunk
+from connectors.spec.graph import check_flow, check_graph, check_mode
 from connectors.spec.reading import document_of, read_document
 from connectors.spec.spec import Spec
 from connectors.spec.sql_check import check_sql
@@ -60,15 +60,16 @@ def load_text(content: bytes, environ: Mapping[str, str]) -> Spec:
     return _spec_of(document_of(content, "-", Path.cwd(), environ))
 
 
-def load_source(entry: str, environ: Mapping[str, str]) -> SourceEntry:
+def load_source(entry: str, environ: Mapping[str, str], folder: Path | None = None) -> SourceEntry:
     """Return the validated entry of one source, called `incoming`. Raises SpecError.
 
     Args:
         entry: lines of YAML as in Template.entry.
         environ: values of the variables.
+        folder: where relative paths start; None: the working directory.
     """
     text = f"sources:\n  - name: incoming\n{entry}"
-    document = document_of(text.encode(), "-", Path.cwd(), environ)
+    document = document_of(text.encode(), "-", folder or Path.cwd(), environ)
     sources = child(document.root, "sources")
     found = child(sources[1], 0) if sources is not None else None
     if not document.mistakes and found is not None and isinstance(found[1], Section):
@@ -88,7 +89,7 @@ def _spec_of(document: Document) -> Spec:
     check_mode(document)
     columns = check_sql(document)
     if spec is not None and not document.mistakes:
-        check_trunk(document, spec, columns)
+        check_flow(document, spec, columns)
     if document.mistakes or spec is None:
         raise SpecMistakesError.of(document.file, document.mistakes) from None
     return spec

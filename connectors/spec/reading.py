@@ -27,6 +27,10 @@ _SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"
 _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 """Sections whose keys are a plugin's: at any depth, one may be a password."""
 
+PLACEHOLDERS: Final = frozenset({"topic", "schema"})
+"""Names in a template that rows give a value, as in `table: "${topic}"`."""
+_TEMPLATES: Final = (("table",),)
+"""Keys of sinks whose value may be a template."""
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
@@ -180,7 +184,8 @@ class _Builder:
             self.unresolved.add(where)
             return text
         try:
-            text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES)
+            kept = PLACEHOLDERS if path[:1] == ("sinks",) and path[-1:] in _TEMPLATES else frozenset()
+            text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES, kept=kept)
         except UnresolvedError as error:
             self.mistakes.append(Mistake(where, node.line, error.found, error.allowed, error.suggestion))
             self.unresolved.add(where)
@@ -218,10 +223,10 @@ class _Substitution:
         self._places: dict[str, Secrets] = {}
         self.secrets: set[str] = set()
 
-    def apply(self, text: str, *, is_secret: bool = True) -> str:
+    def apply(self, text: str, *, is_secret: bool = True, kept: frozenset[str] = frozenset()) -> str:
         """The text with its references resolved, which are secrets from then on. Raises UnresolvedError.
 
-        Reads a named file once.
+        Reads a named file once. `kept`: names of placeholders, which stay as they are.
         """
         if "${" not in text:
             return text
@@ -230,8 +235,8 @@ class _Substitution:
         for match in _REFERENCE.finditer(text):
             pieces.append(text[end : match.start()])
             end = match.end()
-            if match[0] == "$${":
-                pieces.append("${")
+            if match[0] == "$${" or match[1] in kept:
+                pieces.append("${" if match[0] == "$${" else match[0])
                 continue
             value, is_default = self._resolve(match)
             pieces.append(value)

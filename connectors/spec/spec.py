@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -16,7 +17,7 @@ from connectors.api.guarantee import PipelineContext
 from connectors.api.login import extras_of
 from connectors.api.masking import mask
 from connectors.api.model import Strict
-from connectors.spec.flow import behind, trunk_of
+from connectors.spec.flow import behind, root_of, roots_of, sources_of
 from connectors.spec.notifications import Notifications
 from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
 from connectors.spec.steps import PythonStep, TransformStep
@@ -134,38 +135,56 @@ class Spec(Strict):
 
     @property
     def context(self) -> PipelineContext:
-        """The settings that the entries of sinks depend on."""
+        """The settings of the pipeline as a whole that entries depend on."""
+        return self._context(self.sources)
+
+    def context_of(self, entry: SinkEntry) -> PipelineContext:
+        """Return the settings that the entry of a sink depends on: of the sources, only those that feed the sink."""
+        return self._context(self.sources_of(entry))
+
+    def _context(self, sources: Sequence[SourceEntry]) -> PipelineContext:
         return PipelineContext(
             pipeline=self.pipeline,
             at_least_once=self.checkpoint.at_least_once,
             interval_s=self.checkpoint.interval_s,
             timeout_s=self.checkpoint.timeout_s,
             log_at=self.checkpoint.log_at,
-            several_topics=self.several_topics,
+            several_topics=_several_topics(sources),
             max_dead_letters=self.checkpoint.max_dead_letters,
             mask=self.mask,
             location=self.checkpoint.location,
+            several_rows=any(source.has_several_rows for source in self.sources),
         )
 
     @property
-    def trunk(self) -> str | None:
-        """The last source or step through which the rows of all sinks pass, see `flow`; None without sources."""
+    def roots(self) -> list[str]:
+        """The last source or step in common of each group of sinks, see `flow`; empty without sources."""
         names = [source.name for source in self.sources]
-        return trunk_of(self.inputs, names, self._wanted) if self.sources else None
+        return roots_of(self.inputs, names, self.wanted) if self.sources else []
 
     @property
-    def several_topics(self) -> bool | None:
-        """Whether records of more than one topic may come to the sinks; None: not known, in a job of one's own."""
-        if not self.sources:
-            return None
-        first, *others = self.sources
-        return bool(others) or not first.is_one_topic
+    def trunk(self) -> str | None:
+        """The only root; None if there are several, and without sources."""
+        roots = self.roots
+        return roots[0] if len(roots) == 1 else None
+
+    def root_of(self, name: str) -> str:
+        """Return the root through which the rows of a source or step pass, of a spec with sources."""
+        roots = self.roots
+        return root_of(self.inputs, roots, name) or roots[0]
+
+    def sources_of(self, entry: SinkEntry) -> list[SourceEntry]:
+        """Return the sources that feed a sink: all sources for dead letters."""
+        if entry.from_ is None:
+            return list(self.sources)
+        names = sources_of(self.inputs, [source.name for source in self.sources], entry.from_)
+        return [source for source in self.sources if source.name in names]
 
     @property
     def branches(self) -> list[TransformStep]:
-        """The steps behind the trunk that sinks need, in order."""
-        trunk = self.trunk
-        names = behind(self.inputs, trunk, self._wanted) if trunk is not None else ()
+        """The steps behind the roots that sinks need, in order."""
+        roots = self.roots
+        names = behind(self.inputs, roots, self.wanted) if roots else ()
         return [step for step in self.transforms if step.name in names]
 
     @property
@@ -177,7 +196,7 @@ class Spec(Strict):
         return inputs
 
     @property
-    def _wanted(self) -> list[str]:
+    def wanted(self) -> list[str]:
         """The steps whose rows leave the flow: to a sink, or as dead letters."""
         rejecting = [step.name for step in self.transforms if step.rejects_rows]
         return [*(sink.from_ for sink in self.sinks if sink.from_ is not None), *rejecting]
@@ -195,6 +214,11 @@ class Spec(Strict):
     def mask(self, text: str) -> str:
         """The text without this spec's secrets. For every message, log and plan."""
         return mask(text, self._secrets)
+
+
+def _several_topics(sources: Sequence[SourceEntry]) -> bool | None:
+    """Whether records of these sources may be of more than one topic; None: not known, in a user's own job."""
+    return len(sources) > 1 or not sources[0].is_one_topic if sources else None
 
 
 def json_schema() -> dict[str, Any]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.database import Database, DatabaseUse
 from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
-from connectors.api.fields import SLOTS, AtLeastOne, NonEmpty, Slots, Title, database_url, matching
+from connectors.api.fields import SLOTS, AtLeastOne, NonEmpty, Slots, Title, database_url, matching, regular_expression
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
 from connectors.api.guarantee import log_needs as needs_of_log
 from connectors.api.login import extras_of
 from connectors.api.masking import Url
-from connectors.api.model import wrong
+from connectors.api.model import Strict, wrong
 from connectors.api.tls import NO_FILES, Protection
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
@@ -55,9 +56,43 @@ _UPSERT_LIMITS: Final = (
 )
 
 
+PLACEHOLDERS: Final = frozenset({"topic", "schema"})
+"""Names that stand in `table` as `${name}`, for rows of several tables."""
+_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}?")
+
 SqlType = Annotated[
     str, matching(r"[A-Za-z]\w*( \w+)*( ?\(\d+(, ?\d+)?\))?( \w+)*", "a type of SQL, such as VARCHAR(80)")
 ]
+
+
+class RewriteRule(Strict):
+    """A rule for names of tables."""
+
+    match: Annotated[NonEmpty, AfterValidator(regular_expression)]
+    """A regular expression for whole names."""
+    to: str | None
+    """The new name, with `\\1` for a group; null: rows have no table."""
+
+    @model_validator(mode="after")
+    def _groups_are_there(self) -> Self:
+        try:
+            re.sub(self.match, self.to or "", "")
+        except re.error as error:
+            raise wrong(
+                f"'{self.to}' does not fit '{self.match}': {error}", r"\1 for the first group", at="to"
+            ) from None
+        return self
+
+
+class TableOverride(Strict):
+    """Settings of one of several tables."""
+
+    key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
+    """With `commit: upsert`: the columns of the key, if the records' keys do not name them."""
+    columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
+    """As `columns` of a sink."""
+    types: Annotated[dict[NonEmpty, SqlType], Field(min_length=1)] = Field(default_factory=dict)
+    """As `types` of a sink."""
 
 
 class TableEntry(SinkEntry):
@@ -74,12 +109,22 @@ class TableEntry(SinkEntry):
     upsert_needs: ClassVar[tuple[str, ...]] = ()
 
     table: Title
-    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place."""
+    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place. With `${topic}` or
+    `${schema}`, the name of the records' schema, each topic or schema has its table."""
+    rewrite: Annotated[list[RewriteRule], Field(min_length=1)] = Field(default_factory=list)
+    """With several tables: rules for their names. The first rule that matches a whole name is applied."""
+    tables: Annotated[dict[Title, TableOverride], Field(min_length=1)] = Field(default_factory=dict)
+    """With several tables: by table, settings that differ from the others."""
+    unroutable: Literal["fail", "dead-letter"] = "fail"
+    """With several tables: rows without a table, or that do not fit theirs, stop the pipeline, or become dead
+    letters."""
     create: Literal["never", "if-missing"] = "never"
     """`if-missing`: a start makes the table where there is none. It has a column for each of the rows, of a type that
     holds all values unaltered, and `key` as its primary key."""
-    evolve: Literal["none", "add-columns"] = "none"
-    """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them."""
+    evolve: Literal["none", "add-columns", "add-and-widen"] = "none"
+    """`add-columns`: a start adds columns of the rows that the table lacks. What is there already has NULL in them.
+    `add-and-widen`: it also gives a column of numbers a wider type of its family, if the column does not hold all
+    values of the rows' type. Columns in `types` keep their type."""
     types: Annotated[dict[NonEmpty, SqlType], Field(min_length=1)] = Field(default_factory=dict)
     """Types of columns that a start creates, as the database writes them: `{name: VARCHAR(80)}`, by the name in the
     rows. A value that does not fit is a bad row. Any other column has a type that holds all values unaltered."""
@@ -125,7 +170,7 @@ class TableEntry(SinkEntry):
 
     @model_validator(mode="after")
     def _key_of_an_upsert(self) -> Self:
-        if self.commit == UPSERT and self.key is None:
+        if self.commit == UPSERT and self.key is None and not self.has_several_tables:
             raise wrong("without a key no row can be told from another", "key: [column, …]", at="commit")
         for name in ("key", "deleted", "deleted_at", "order_by"):
             if self.commit != UPSERT and getattr(self, name) is not None:
@@ -146,6 +191,31 @@ class TableEntry(SinkEntry):
                 raise wrong(f"with 'on_existing: keep' no row changes, and '{name}' changes rows", at=name)
         return self
 
+    @model_validator(mode="after")
+    def _several_tables(self) -> Self:
+        if self.has_several_tables:
+            if unknown := set(_PLACEHOLDER.findall(self.table)) - PLACEHOLDERS:
+                raise wrong(
+                    f"'${{{min(unknown)}}}' is unknown", *(f"${{{each}}}" for each in sorted(PLACEHOLDERS)), at="table"
+                )
+            if self.commit == TWO_PHASE:
+                raise wrong(
+                    "several tables take their rows from a log", f"commit: {UPSERT}", f"commit: {LOG}", at="commit"
+                )
+            return self
+        for name in ("rewrite", "tables", "unroutable"):
+            if name in self.model_fields_set:
+                raise wrong(f"'{name}' is for several tables", 'table: "${topic}"', at=name)
+        return self
+
+    @property
+    def has_several_tables(self) -> bool:
+        return "${" in self.table
+
+    @property
+    def unroutable_to_letters(self) -> bool:
+        return self.unroutable == "dead-letter"
+
     @property
     def database(self) -> object:
         """A value that is equal for two sinks that one connection can write to. May contain the password."""
@@ -153,6 +223,8 @@ class TableEntry(SinkEntry):
 
     @property
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
+        if self.has_several_tables:
+            return []
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
         named += [(("types", name), name) for name in self.types]
@@ -173,7 +245,19 @@ class TableEntry(SinkEntry):
         arguments = self.arguments(context)
         if dead_letters is not None:
             arguments |= {"letters": dead_letters, "most_letters": context.max_dead_letters}
-        return self._sink(arguments)
+        one = self._sink(arguments)
+        return self._of_tables(one) if self.has_several_tables else one
+
+    def _of_tables(self, one: Any) -> Sink:
+        from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink  # loads pyarrow
+        from connectors.sql.table_settings import TableSettings
+
+        settings = {
+            table: TableSettings(tuple(each.key or ()), dict(each.columns), dict(each.types))
+            for table, each in self.tables.items()
+        }
+        route = Route(self.table, tuple(Rewrite(rule.match, rule.to) for rule in self.rewrite))
+        return SqlTablesSink(one, route, settings, self.unroutable_to_letters)
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:
         raise NotImplementedError
@@ -186,16 +270,25 @@ class TableEntry(SinkEntry):
         from connectors.sql.schema_migration import DeclaredTypes  # loads pyarrow
 
         upsert = None
-        if self.key is not None:
+        if self.commit == UPSERT:
             keep = self.on_existing == "keep"
-            upsert = Upsert(tuple(self.key), self.deleted, context.several_topics, self.deleted_at, self.order_by, keep)
+            upsert = Upsert(
+                key=tuple(self.key or ()),
+                deleted=self.deleted,
+                by_topic=context.several_topics,
+                deleted_at=self.deleted_at,
+                order_by=self.order_by,
+                keep=keep,
+                by_row=None if context.several_topics is None else context.several_rows,  # None: a user's job
+            )
         return {
             "name": self.name,
             "table": self.table,
             "upsert": upsert,
             "renamed": dict(self.columns),
             "create": self.create == "if-missing",
-            "evolve": self.evolve == "add-columns",
+            "evolve": self.evolve != "none",
+            "widen": self.evolve == "add-and-widen",
             "declared": DeclaredTypes(dict(self.types), self.longest_text),
             "repeats": context.at_least_once,
         }
@@ -225,8 +318,11 @@ class TableEntry(SinkEntry):
         lines = [f"{self.kind_of_table} {exists}with columns that fit the rows"]
         if self.create == "if-missing":
             lines.append("the right to create the table, where there is none: `eos doctor` shows the statement")
-        if self.evolve == "add-columns":
-            lines.append("the right to alter the table, where it lacks columns: `eos doctor` shows the statements")
+        if self.evolve != "none":
+            narrow = ", or has too narrow ones" * (self.evolve == "add-and-widen")
+            lines.append(
+                f"the right to alter the table, where it lacks columns{narrow}: `eos doctor` shows the statements"
+            )
         return lines
 
     def _commit_needs(self, context: PipelineContext) -> tuple[str, ...]:
@@ -234,7 +330,10 @@ class TableEntry(SinkEntry):
             return self._two_phase_needs()
         if self.commit == LOG:
             return (needs_of_log(context),)
-        place = "`_offset`, `_partition` and `_topic`" if context.several_topics else "`_offset` and `_partition`"
+        names = ["`_offset`", "`_partition`"]
+        names += ["`_topic`"] if context.several_topics else []
+        names += ["`_row`"] if context.several_rows else []
+        place = f"{', '.join(names[:-1])} and {names[-1]}"
         return (
             needs_of_log(context),
             f"a unique index on the key's columns and no other, and {place} of the source among the rows",
@@ -361,6 +460,12 @@ class ServerEntry(TableEntry):
 
 class TableDeadLetter(DeadLetterEntry):
     """Base of the entries `dead_letter` for a table, to be put before the table's own entry."""
+
+    @model_validator(mode="after")
+    def _one_table(self) -> Self:
+        if "${" in getattr(self, "table", ""):
+            raise wrong("all dead letters are in one table", "the name of the table", at="table")
+        return self
 
     @model_validator(mode="after")
     def _are_not_merged(self) -> Self:

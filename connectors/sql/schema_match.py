@@ -132,18 +132,17 @@ def match_columns(
 ) -> SchemaMatch[_Plan]:
     """Give each column of the rows its column of the table.
 
-    A name is taken as it is written, else without regard to case, as all of these databases' users expect.
-
     Args:
         rows: what is to be written.
         columns: the table's.
         plan: how values of the one are written into the other; or why they cannot be.
     """
-    left = {column.name: column for column in columns}
+    pairs = {row.name: column for row, column in pair_columns(rows, columns)}
+    taken = {column.name for column in pairs.values()}
     plans: list[_Plan] = []
     lacking, wrong = [], []
     for row in rows:
-        column = left.pop(row.column, None) or _folded(left, row.column)
+        column = pairs.get(row.name)
         if column is not None:
             planned = plan(row, column)
             if isinstance(planned, str):
@@ -154,12 +153,22 @@ def match_columns(
             lacking.append(row)
     wrong += [
         f"column {column.name!r} of the table is NOT NULL without a default, and the rows do not give it"
-        for column in left.values()
-        if column.required
+        for column in columns
+        if column.required and column.name not in taken
     ]
     if not (plans or lacking or wrong):
         wrong.append("the rows have no column of the table")
     return SchemaMatch(tuple(plans), tuple(lacking), tuple(wrong), tuple(column.name for column in columns), rows)
+
+
+def pair_columns(rows: Sequence[RowColumn], columns: Sequence[_Column]) -> list[tuple[RowColumn, _Column]]:
+    """Return the columns of the rows that the table has, each with its column of the table.
+
+    A name is taken as it is written, else without regard to case, as all of these databases' users expect.
+    """
+    left = {column.name: column for column in columns}
+    found = ((row, left.pop(row.column, None) or _folded(left, row.column)) for row in rows)
+    return [(row, column) for row, column in found if column is not None]
 
 
 def _folded(left: dict[str, _Column], name: str) -> _Column | None:

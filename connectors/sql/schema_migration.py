@@ -1,14 +1,15 @@
-"""Tables that a start creates or widens, where the spec says so: `create: if-missing`, `evolve: add-columns`.
+"""Tables that a start creates or changes, where the spec says so: `create: if-missing`, `evolve: add-columns`.
 
 The statements are the same for every database but for its types. They run on the driver when a sink is opened: by then
 recovery has ended what older epochs left prepared, whose locks they would wait for (R3), and no task has begun. What is
-there already stays as it is, and is compared with the rows afterwards like any other table.
+there already stays as it is, except columns that `evolve: add-and-widen` widens. Afterwards the table is compared with
+the rows like any other.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -21,6 +22,7 @@ from connectors.spark_types import spark_type
 from connectors.sql.kinds import is_text
 from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch, row_columns
 from connectors.sql.statements import Connected, StatementError
+from connectors.sql.widening import TableWidening, Widener
 from eos.errors import SinkUnavailableError, TargetError
 
 _log: Final = logging.getLogger("eos.sink")
@@ -91,12 +93,13 @@ class SchemaMigrator(Generic[_Table, _Plan]):
     evolves: bool  # it, by columns of the rows that it lacks
     types: Types
     table: str  # as the spec names it
-    rows: Sequence[RowColumn]
+    rows: tuple[RowColumn, ...]
     key: Collection[str]  # of an upsert, as the rows name it; else empty
     look: Callable[
         [], tuple[_Table, SchemaMatch[_Plan]] | None
     ]  # at the table as it is, each time; None: there is none
     declared: DeclaredTypes = DeclaredTypes()
+    widening: TableWidening[_Table, _Plan] | None = None  # None: no type of a column changes
 
     def plan(self) -> list[str]:
         """Return the statements after which the table takes the rows.
@@ -104,9 +107,11 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         Empty if the spec does not allow them, or if they would not be enough. Raises TargetError for a column without a
         suitable type.
         """
-        return self._plan(self.look())
+        seen = self.look()
+        return [*self._changes(seen), *self._additions(self._widened(seen))]
 
-    def _plan(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
+    def _additions(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
+        """Return the statements of `plan` for what is missing."""
         if seen is None:
             return [self.create()] if self.creates else []
         table, fit = seen
@@ -120,8 +125,8 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         has failed only if it is not done. Raises TargetError with the statement where the server refuses it,
         SinkUnavailableError, StatementError.
         """
-        seen = self.look()
-        statements = self._plan(seen)
+        seen = self._widen(server, self.look())
+        statements = self._additions(seen)
         for statement in statements:
             try:
                 server.execute(statement)
@@ -132,9 +137,41 @@ class SchemaMigrator(Generic[_Table, _Plan]):
                 _log.info("sink %s: %s", self.sink, statement % ())
         return self.look() if statements else seen
 
+    def _widen(
+        self, server: Connected, seen: tuple[_Table, SchemaMatch[_Plan]] | None
+    ) -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        """Run the statement of `plan` that widens columns; returns the table as it is then.
+
+        It is planned under the lock. Planned before, it could narrow a column that another driver widened meanwhile.
+        """
+        if self.widening is None or seen is None or not self._changes(seen):
+            return seen
+        self._additions(self._widened(seen))  # raises before anything has changed
+        statements: list[str] = []
+        try:
+            with self.widening.widener.lock(seen[0]):
+                statements = self._changes(self.look())
+                for statement in statements:
+                    server.execute(statement)
+        except StatementError as error:
+            seen = self.look()
+            for statement in self._changes(seen):
+                raise self._refused(statement, error) from error
+            return seen
+        for statement in statements:
+            _log.info("sink %s: %s", self.sink, statement % ())
+        return self.look()
+
+    def _changes(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
+        """Return the statement of `plan` that widens columns, if there is one."""
+        return [] if self.widening is None or seen is None else self.widening.statements(seen)
+
+    def _widened(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> tuple[_Table, SchemaMatch[_Plan]] | None:
+        return seen if self.widening is None or seen is None else self.widening.widened(seen)
+
     def dry_run(self) -> tuple[_Table, SchemaMatch[_Plan]] | None:
         """Return the table as `make` would leave it, without a change; None if `make` would create it."""
-        seen = self.look()
+        seen = self._widened(self.look())
         if seen is None:
             return None
         table, fit = seen
@@ -249,10 +286,17 @@ def migrator_of(
     types: Types,
     find: Callable[[], _Table | None],
     fit: Callable[[_Table, tuple[RowColumn, ...]], SchemaMatch[_Plan]],
+    widener: Widener[_Table] | None = None,
 ) -> SchemaMigrator[_Table, _Plan]:
     """Return the migrator of a sink's table. Raises TargetError if the rows do not fit the spec.
 
-    `find`: reads the table from the server, each time. `fit`: compares rows with it.
+    Args:
+        sink: its settings.
+        schema: the schema of the rows.
+        types: the column types of the database.
+        find: reads the table from the server, each time.
+        fit: compares rows with a table.
+        widener: changes types of columns; None: none changes.
     """
     rows = rows_of(sink, schema)
 
@@ -261,7 +305,10 @@ def migrator_of(
         return None if table is None else (table, fit(table, rows))
 
     key = () if sink.upsert is None else sink.upsert.key
-    return SchemaMigrator(sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look, sink.declared)
+    widening = None if widener is None else TableWidening(widener, rows, sink.declared.types, fit)
+    return SchemaMigrator(
+        sink.name, sink.create, sink.evolve, types, sink.table, rows, key, look, sink.declared, widening
+    )
 
 
 def rows_of(sink: TableOptions, schema: pa.Schema) -> tuple[RowColumn, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.log.keyed import KeyedForm
+from connectors.log.keyed_rows import KeyedForm
 from connectors.log.merge import Merge
 from connectors.sql.bulk_writer import DirectBulkWriter
 from connectors.sql.log.store import Store
@@ -19,6 +19,7 @@ from connectors.sql.schema_match import Plan, RowColumn, SchemaMatch
 from connectors.sql.schema_migration import Types
 from connectors.sql.statements import Connected
 from connectors.sql.two_phase.writer import TwoPhaseWriter
+from connectors.sql.widening import Widener
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -94,6 +95,10 @@ class Server(ABC, Generic[C, T, P]):
     @abstractmethod
     def _find(self, session: C) -> T | None:
         """The table as it is now; None: there is none."""
+
+    @abstractmethod
+    def _widener(self, session: C) -> Widener[T]:
+        """How columns get wider types there."""
 
     @abstractmethod
     def _missing(self, session: C, remedy: str) -> TargetError:

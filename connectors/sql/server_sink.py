@@ -19,8 +19,10 @@ from connectors.api.contracts import Finding, Writer
 from connectors.dead_letters import SCHEMA
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, log_writer, segment_schema
+from connectors.log.keyed import Upsert
+from connectors.log.keyed_rows import log_writer, row_writer, segment_schema
 from connectors.log.place import LogPlace
+from connectors.log.writer import Output, RowWriter
 from connectors.sql import checks
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import DeadLettersTable
@@ -37,6 +39,7 @@ from connectors.sql.schema_migration import (
 )
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translate_errors
+from connectors.sql.table_settings import TableSettings
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -59,6 +62,7 @@ class ServerSink(Server[C, T, P]):
         renamed: by column of the table, the column of the rows that it takes; any other keeps its name.
         create: at a start, the table where there is none.
         evolve: at a start, by columns of the rows that the table lacks.
+        widen: at a start, columns of the table that do not hold all values of the rows' types.
         declared: types of columns that a start creates.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
         timeout_s: how long a checkpoint may take, and a task wait for its next rows.
@@ -74,6 +78,7 @@ class ServerSink(Server[C, T, P]):
     renamed: Mapping[str, str] = field(default_factory=dict)
     create: bool = False
     evolve: bool = False
+    widen: bool = False
     declared: DeclaredTypes = field(default_factory=DeclaredTypes)
     repeats: bool = False
     timeout_s: float = LET_GO_S
@@ -138,6 +143,14 @@ class ServerSink(Server[C, T, P]):
             return log_writer(self.log, self._form(self.plans), self.upsert, transaction, replaces)
         return self._two_phase_writer(transaction).in_place_of(replaces)
 
+    def row_writer(self, output: Output) -> RowWriter:
+        """Return a writer of rows to an output. See TableSink."""
+        return row_writer(self._form(self.plans), self.upsert, output)
+
+    def of_table(self, table: str, key: tuple[str, ...], settings: TableSettings) -> Self:
+        """Return the sink of another table of the server. See TableSink."""
+        return replace(self, **settings.over(self.name, table, key, self.upsert, self.renamed, self.declared))
+
     def committer(self, pipeline: str) -> Committer:
         if self.log is not None:
             target = LogTarget(
@@ -157,7 +170,7 @@ class ServerSink(Server[C, T, P]):
 
         Raises TargetError, SinkUnavailableError.
         """
-        opened = replace(self, create=False, evolve=False)._compared(SCHEMA)
+        opened = replace(self, create=False, evolve=False, widen=False)._compared(SCHEMA)
         return DeadLettersTable(opened.table, opened._form(opened.plans), opened.columns)
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:
@@ -165,6 +178,10 @@ class ServerSink(Server[C, T, P]):
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None or self.repeats else self.log.slots
         return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
+
+    def check_server(self, writers: int | None) -> Sequence[Finding]:
+        """Return the findings without a table. See TableSink."""
+        return replace(self, table="").check(None, writers)
 
     @property
     def _prepares(self) -> bool:
@@ -218,7 +235,8 @@ class ServerSink(Server[C, T, P]):
         return f"{self._where}, table {self.table}"
 
     def _maker(self, session: C, schema: pa.Schema) -> SchemaMigrator[T, P]:
-        return migrator_of(self, schema, self._types(session), partial(self._find, session), self._fit)
+        widener = self._widener(session) if self.widen else None
+        return migrator_of(self, schema, self._types(session), partial(self._find, session), self._fit, widener)
 
     def _ahead(self, schema: pa.Schema | None, session: C) -> Iterator[Finding]:
         """What a run would make."""

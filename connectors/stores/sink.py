@@ -14,7 +14,7 @@ from connectors.log.committer import LogCommitter
 from connectors.log.ledger import Entries, Share, missing_segments
 from connectors.log.place import LogPlace
 from connectors.log.segments import segment_of
-from connectors.log.writer import LogWriter
+from connectors.log.writer import LogWriter, appending_writer
 from connectors.owner import Owner
 from connectors.stores.base import SmallStoreSink, stored_schema
 from connectors.stores.contracts import TokenStore
@@ -50,7 +50,7 @@ class StoreSink(SmallStoreSink[TokenStore]):
 
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
         del replaces  # the token counts a repaired transaction as the one that it replaces
-        return LogWriter(self.log.open(), self.opened, 1, transaction)
+        return appending_writer(self.log.open(), self.opened, 1, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> StoreDirectWriter:
         return StoreDirectWriter(

@@ -17,14 +17,14 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from connectors.api.decoding import Decoded, Format
+from connectors.api.decoding import ROW, Decoded, Format
 from connectors.testing.sources import MILLION, environment
 
 _IN_A_TASK: Final = """
 import pickle, sys
 format, values = pickle.load(sys.stdin.buffer)
 decoded = format.decode(values)
-sys.stdout.buffer.write(pickle.dumps((decoded.rows, decoded.bad)))
+sys.stdout.buffer.write(pickle.dumps((decoded.rows, decoded.bad, decoded.records)))
 """
 
 
@@ -33,6 +33,8 @@ class FormatCompliance:
 
     column: ClassVar[str] = "n"
     """The column that holds a value's number."""
+    most_rows: ClassVar[int] = 3
+    """Rows that a value of `encode_several` may have."""
 
     def make_format(self) -> Format:
         """Return a format whose schema has the column."""
@@ -45,6 +47,10 @@ class FormatCompliance:
     def bad_values(self) -> Sequence[bytes]:
         """Return values that do not decode. Empty only if every value decodes."""
         raise NotImplementedError
+
+    def encode_several(self, groups: Sequence[Sequence[int]]) -> Sequence[bytes]:
+        """Return a value for each group, with one row for each of its numbers. Empty if a value has one row at most."""
+        return ()
 
     def test_each_value_is_a_row_in_order(self) -> None:
         """Without bad values there are as many rows as values."""
@@ -68,6 +74,28 @@ class FormatCompliance:
         assert all(each.reason for each in decoded.bad)
         assert decoded.rows.column(self.column).to_pylist() == list(range(len(bad) + 1))
 
+    def test_rows_of_one_value_are_in_order_and_numbered(self) -> None:
+        """A bad value between two values has no row, and each row names its own value."""
+        groups = [group[: self.most_rows] for group in ([1], [2, 3, 4], [5], [6, 7])]
+        values = list(self.encode_several(groups))
+        if not values:
+            assert ROW not in self.make_format().schema.names, "the schema has the column _row: override encode_several"
+            return
+        bad = list(self.bad_values()[:1])
+        decoded = self._decode([values[0], *bad, *values[1:]])
+        numbers: list[int] = []
+        rows: list[int] = []
+        records: list[int] = []
+        for at, group in enumerate(groups):
+            numbers += group
+            rows += range(len(group))
+            records += [at + len(bad) * (at > 0)] * len(group)
+        assert decoded.rows.column(self.column).to_pylist() == numbers
+        assert decoded.rows.column(ROW).to_pylist() == rows
+        assert decoded.records is not None
+        assert decoded.records.to_pylist() == records
+        assert [each.index for each in decoded.bad] == list(range(1, 1 + len(bad)))
+
     def test_bad_values_alone(self) -> None:
         """A batch may have no good value."""
         bad = self.bad_values()
@@ -80,11 +108,16 @@ class FormatCompliance:
         values = [*self.encode(range(50)), *self.bad_values(), *self.encode(range(50, 100))]
         whole = self._decode(values)
         for size in (1, 7, len(values)):
-            parts = [self._decode(values[at : at + size]) for at in range(0, len(values), size)]
+            chunks = [values[at : at + size] for at in range(0, len(values), size)]
+            parts = [self._decode(chunk) for chunk in chunks]
             rows = pa.Table.from_batches([each.rows for each in parts], schema=whole.rows.schema)
             assert rows.combine_chunks().equals(pa.Table.from_batches([whole.rows]).combine_chunks())
             bad = [at * size + each.index for at, part in enumerate(parts) for each in part.bad]
             assert bad == [each.index for each in whole.bad]
+            counts = map(len, chunks)
+            found = [_records(part, count) for part, count in zip(parts, counts, strict=True)]
+            records = [at * size + place for at, places in enumerate(found) for place in places]
+            assert records == _records(whole, len(values))
 
     def test_a_slice_of_a_column(self) -> None:
         """An Arrow array may begin inside its buffers."""
@@ -97,7 +130,12 @@ class FormatCompliance:
         values = [None, b"", b"\0", b"\xff" * 100, *(chance.randbytes(chance.randrange(200)) for _ in range(300))]
         values += [each[: chance.randrange(len(each) + 1)] for each in self.encode(range(100))]
         decoded = self.make_format().decode(pa.array(values, pa.binary()))
-        assert decoded.rows.num_rows + len(decoded.bad) + len(decoded.omitted) == len(values)
+        found = _records(decoded, len(values))
+        assert found == sorted(found)
+        others = [*(each.index for each in decoded.bad), *decoded.omitted]
+        assert sorted([*set(found), *others]) == list(range(len(values))), "each record is rows, bad or omitted"
+        if len(set(found)) < len(found):
+            assert pa.types.is_int32(decoded.rows.schema.field(ROW).type)
 
     def test_another_process_decodes_the_same(self) -> None:
         """A format goes to tasks by pickle."""
@@ -108,9 +146,10 @@ class FormatCompliance:
         )
         assert done.returncode == 0, done.stderr.decode(errors="replace")
         here = self.make_format().decode(values)
-        rows, bad = pickle.loads(done.stdout)
+        rows, bad, records = pickle.loads(done.stdout)
         assert rows.equals(here.rows)
         assert bad == here.bad
+        assert records == here.records
 
     def test_a_million_values(self) -> None:
         """The hot path is whole columns."""
@@ -120,3 +159,10 @@ class FormatCompliance:
 
     def _decode(self, values: Sequence[bytes]) -> Decoded:
         return self.make_format().decode(pa.array(values, pa.binary()))
+
+
+def _records(decoded: Decoded, count: int) -> list[int]:
+    """Return by row the index of its record. `count`: records."""
+    found: list[int] = decoded.record_indices(count).tolist()
+    assert len(found) == decoded.rows.num_rows, "each record is rows, bad or omitted"
+    return found

@@ -54,7 +54,7 @@ def as_written(path: str) -> str:
     A dead letter has the keys of a sink, `key_format` has the keys of `format`, and security has a table.
     """
     path = re.sub(r"^dead_letter\.", "sinks[].", path)
-    path = re.sub(r"^sinks\[\]\.key_format\.", "sinks[].format.", path)
+    path = re.sub(r"^(sources|sinks)\[\]\.key_format\.", r"\1[].format.", path)
     return re.sub(r"^(sources|sinks)\[\]\.security\.", "security.", path)
 
 

@@ -14,13 +14,14 @@ from eos.errors import HeadError
 from integration_tests import databases
 from integration_tests.chaos import chain
 from integration_tests.chaos.brokers import Brokers
+from integration_tests.chaos.change_load import ChangeLoad
 from integration_tests.chaos.clock import Clock
 from integration_tests.chaos.disk import Disk
 from integration_tests.chaos.evolution import Evolution
 from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, Round, Setup
 from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
-from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings
+from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings, step_name, table_columns
 from integration_tests.chaos.supervised import Supervised
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.fast_start import fast_start
@@ -131,8 +132,7 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
             "postgresql": PostgresTable(urls["postgresql"], TABLE),
         }
         for kind, table in tables.items():
-            key = "PRIMARY KEY" if setup.commits[kind] == "upsert" else "NOT NULL"
-            table.execute(f"CREATE TABLE {TABLE} (id BIGINT, k BIGINT {key}, n BIGINT, previous BIGINT)")
+            table.execute(f"CREATE TABLE {TABLE} ({table_columns(kind, setup)})")
         topics = Topics(name, f"{name}-written", f"{name}-letters")
         for topic in (topics.incoming, topics.written, topics.letters):
             stack.brokers.create(topic, PARTITIONS)
@@ -146,7 +146,7 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         spec = pipeline_spec(setup, topics, stack.brokers.linked, linked, bucket)
         spec["spark"] = spark_settings(stack.cluster, own_time)
         supervised = Supervised(folder, spec, {**fast_start(), **own_time})
-        load = Load(stack.brokers.bootstrap, name, PARTITIONS, records_per_s, breaks=setup.has_dead_letters)
+        load = _load(fought, stack.brokers.bootstrap, name, records_per_s)
         made = Arena(
             stack,
             folder,
@@ -156,7 +156,7 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
             PARTITIONS,
             tables,
             setup,
-            Evolution(supervised.spec),
+            Evolution(supervised.spec, step_name(setup)),
             disk,
             clock,
             load,
@@ -170,6 +170,13 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         for table in tables.values():
             if (head := made.head()) is not None:
                 table.roll_back(head.incarnation)
+
+
+def _load(fought: Round, bootstrap: str, topic: str, records_per_s: float) -> Load:
+    breaks = fought.setup.has_dead_letters
+    if (keys := fought.setup.changes) == "":
+        return Load(bootstrap, topic, PARTITIONS, records_per_s, breaks=breaks)
+    return ChangeLoad(bootstrap, topic, PARTITIONS, records_per_s, keys=keys, seed=fought.seed, breaks=breaks)
 
 
 def _prepared(tables: Mapping[str, SinkTable | PostgresTable]) -> frozenset[str]:

@@ -23,6 +23,7 @@ class Evolution:
     """Columns added so far: `added_1` holds `n`, `added_2` twice that, and so on."""
 
     spec: Path
+    step: str  # whose rows the sinks read
     begins: list[Positions] = field(default_factory=list)  # by column: where its first records are
 
     def add_column(self, begin: Positions) -> str:
@@ -32,7 +33,7 @@ class Evolution:
         spec = json.loads(self.spec.read_text())
         added = "".join(f", n * {number} AS added_{number}" for number in numbers)
         steps = [step for step in spec["transforms"] if step["name"] != _STEP]
-        spec["transforms"] = [*steps, {"name": _STEP, "sql": f"SELECT *{added} FROM chained"}]
+        spec["transforms"] = [*steps, {"name": _STEP, "sql": f"SELECT *{added} FROM {self.step}"}]
         for sink in spec["sinks"]:
             sink["from"] = _STEP
         self.spec.write_text(json.dumps(spec, indent=2))

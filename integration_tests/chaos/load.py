@@ -8,7 +8,7 @@ import time
 from array import array
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 KEYS: Final = 12
 """Of each partition: a record's key never changes its partition, so that its order is defined."""
@@ -16,7 +16,10 @@ KEYS: Final = 12
 BROKEN: Final = b"broken "
 """Begins a record that does not decode; its id follows."""
 
-_BROKEN_EVERY: Final = 97
+NUMBER: Final = "number"
+"""Header of a record without a value: its number."""
+
+BROKEN_EVERY: Final = 97
 """Of so many records one does not decode, where some are to be such. A prime: each key's turn comes."""
 
 _PULSE_S: Final = 0.05
@@ -82,30 +85,36 @@ class Load(threading.Thread):
 
     def _send(self) -> None:
         key = self.produced % len(self._partition_of)
-        is_broken = self._breaks and self.produced % _BROKEN_EVERY == 0
-        if is_broken:
-            value = BROKEN + str(self.produced).encode()
-        else:
-            value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]}).encode()
-            self._numbers[key] += 1
-        while not self._took(self._partition_of[key], value):
+        if self._breaks and self.produced % BROKEN_EVERY == 0:
+            self._send_broken(self._partition_of[key])
+            return
+        value = json.dumps({"id": self.produced, "k": key, "n": self._numbers[key]}).encode()
+        self._numbers[key] += 1
+        self._send_record(self.produced, self._partition_of[key], value)
+
+    def _send_broken(self, partition: int) -> None:
+        self._send_record(self.produced, partition, BROKEN + str(self.produced).encode())
+
+    def _send_record(self, number: int, partition: int, value: bytes | None, key: bytes | None = None) -> None:
+        """Produce one record. `number`: identifies the record among all that are acknowledged."""
+        while not self._took(number, partition, value, key):
             self._producer.list_topics(self._topic, _METADATA_S)
         self.produced += 1
 
-    def _took(self, partition: int, value: bytes) -> bool:
+    def _took(self, number: int, partition: int, value: bytes | None, key: bytes | None) -> bool:
         """False: the producer does not yet know this partition, which is new."""
+
+        def delivered(error: KafkaError | None, _: object) -> None:
+            if error is None:
+                self.acknowledged.append(number)
+            else:
+                self.errors.append(error.str())
+
+        headers: dict[str, str | bytes | None] = {} if value is not None else {NUMBER: str(number).encode()}
         try:
-            self._producer.produce(self._topic, value, partition=partition, on_delivery=self._delivered)
+            self._producer.produce(self._topic, value, key, partition, on_delivery=delivered, headers=headers)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNKNOWN_PARTITION:
                 raise
             return False
         return True
-
-    def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            value = message.value() or b""
-            is_broken = value.startswith(BROKEN)
-            self.acknowledged.append(int(value.removeprefix(BROKEN)) if is_broken else json.loads(value)["id"])
-        else:
-            self.errors.append(error.str())

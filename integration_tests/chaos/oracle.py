@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from integration_tests.chaos.load import BROKEN
+from integration_tests.chaos.load import BROKEN, NUMBER
 from integration_tests.harness.drain import Record
 
 COLUMNS: Final = ("id", "k", "n", "previous")
@@ -53,11 +53,15 @@ def is_broken(record: Record) -> bool:
     return record.value is not None and record.value.startswith(BROKEN)
 
 
-def of_source(topic: pd.DataFrame, acknowledged: Iterable[int], broken: Sequence[Record] = ()) -> Count:
-    """What the brokers have made of the load: they must not lose either. `broken`: records that do not decode."""
+def of_source(
+    topic: pd.DataFrame, acknowledged: Iterable[int], others: Sequence[Record] = (), *, in_order: bool = True
+) -> Count:
+    """What the brokers have made of the load: they must not lose either. `others`: records that are no row.
+
+    `in_order`: the records of a key must be in order, and in one partition.
+    """
     known = set(acknowledged)
-    ids = [int((record.value or b"").removeprefix(BROKEN)) for record in broken]
-    there = pd.concat([topic["id"], pd.Series(ids, dtype="int64")], ignore_index=True)
+    there = pd.concat([topic["id"], pd.Series(map(_number, others), dtype="int64")], ignore_index=True)
     lost = sorted(known.difference(there))
     again = there[there.duplicated()]
     return Count(
@@ -65,9 +69,16 @@ def of_source(topic: pd.DataFrame, acknowledged: Iterable[int], broken: Sequence
         lost=len(lost),
         duplicated=len(again),
         recovered=len(set(there).difference(known)),
-        out_of_order=_unordered(topic),
+        out_of_order=_unordered(topic) if in_order else 0,
         examples=[f"not in the topic: {each}" for each in lost[:3]],
     )
+
+
+def _number(record: Record) -> int:
+    """Of a record that is no row."""
+    if record.value is None:
+        return int(record.headers[NUMBER] or b"")
+    return int(record.value.removeprefix(BROKEN))
 
 
 def of_rows(topic: pd.DataFrame, rows: pd.DataFrame) -> Count:
@@ -89,12 +100,12 @@ def of_rows(topic: pd.DataFrame, rows: pd.DataFrame) -> Count:
     )
 
 
-def of_messages(topic: pd.DataFrame, records: Sequence[Record], *, may_repeat: bool = False) -> Count:
-    """Of a topic that was written, whose records must lie in their order, too, unless they may repeat."""
+def of_messages(topic: pd.DataFrame, records: Sequence[Record], *, in_order: bool = True) -> Count:
+    """Of a topic that was written. `in_order`: the records of a key must be in order, and in one partition."""
     rows = ((*(record.json[name] for name in COLUMNS), record.partition, record.offset) for record in records)
     frame = pd.DataFrame(rows, columns=[*COLUMNS, "partition", "offset"], dtype="int64")
     count = of_rows(topic, frame[list(COLUMNS)])
-    if not may_repeat:
+    if in_order:
         count.out_of_order += _unordered(frame)
     return count
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 _OVERLAPPING: Final = 0.7
 """Of the faults that may, so many begin before the pipeline has recovered from the one before."""
@@ -24,6 +24,8 @@ class Setup:
     has_backlog: bool = False  # sinks with a log may be away
     log: str = "folder"  # or "object store"
     has_dead_letters: bool = False  # some records do not decode
+    changes: Literal["", "in place", "moving"] = ""
+    """Records are change events of a table, whose keys are in one partition each, or move. Empty: records are rows."""
 
     @property
     def commits(self) -> Mapping[str, str]:
@@ -44,6 +46,8 @@ SETUPS: Final = (
     Setup("two-phase", "write-ahead-log", waiting=2),
     Setup("two-phase", "two-phase", mode="at-least-once"),
     Setup("write-ahead-log", "upsert", waiting=1, has_backlog=True, log="object store", has_dead_letters=True),
+    Setup("upsert", "upsert", has_dead_letters=True, changes="in place"),
+    Setup("upsert", "upsert", waiting=2, has_backlog=True, changes="moving"),
 )
 """Taken in turn."""
 

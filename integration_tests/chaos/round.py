@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import pandas as pd
 from confluent_kafka import Consumer, TopicPartition
 
 from connectors.kafka.splits import as_offset
-from integration_tests.chaos import oracle
+from integration_tests.chaos import change_oracle, oracle
 from integration_tests.chaos.arena import Arena, Stack, arena
+from integration_tests.chaos.change_load import ChangeLoad
 from integration_tests.chaos.load import Load
 from integration_tests.chaos.log import TOPIC, VERDICTS
 from integration_tests.chaos.nemesis import Done, attack
@@ -39,6 +40,7 @@ class Outcome:
     counts: Mapping[str, Count]  # by place: the topic, each sink
     left: tuple[str, ...]  # prepared, or in the log
     problem: str = ""  # that ended it early
+    changes: Mapping[str, int] = field(default_factory=dict)  # of the table, by kind; where records are change events
 
     @property
     def is_exact(self) -> bool:
@@ -72,6 +74,7 @@ class Outcome:
                 place: {name: getattr(count, name) for name in Count.__slots__} for place, count in self.counts.items()
             },
             "left": list(self.left),
+            **({"changes": dict(sorted(self.changes.items()))} if self.changes else {}),
             **({"problem": self.problem} if self.problem else {}),
         }
 
@@ -97,7 +100,7 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
                 problem = f"the last driver ended with {code}: see {place.supervised.current.log}"
             else:
                 records = drain(place.stack.brokers.bootstrap, place.topic)
-                topic = oracle.produced(records)
+                topic = change_oracle.produced(records) if place.setup.changes else oracle.produced(records)
                 counts, left = _counted(place, records, topic), tuple(place.left())
                 columns = (place.evolution.problem_in(table, place.topic, topic) for table in place.tables.values())
                 problem = next(filter(None, columns), "")
@@ -113,6 +116,7 @@ def fight(stack: Stack, fought: Round, records_per_s: float, tell: Callable[[str
             counts,
             left,
             problem,
+            place.load.changes if isinstance(place.load, ChangeLoad) else {},
         )
 
 
@@ -165,17 +169,24 @@ def _ends(bootstrap: str, topic: str, partitions: int) -> dict[str, int]:
 
 
 def _counted(place: Arena, records: Sequence[Record], topic: pd.DataFrame) -> dict[str, Count]:
-    bootstrap = place.stack.brokers.bootstrap
+    bootstrap, load, setup = place.stack.brokers.bootstrap, place.load, place.setup
+    in_order = setup.changes != "moving"
     broken = [record for record in records if oracle.is_broken(record)]
-    counts = {TOPIC: oracle.of_source(topic, place.load.acknowledged, broken)}
+    others = [record for record in records if record.value is None or oracle.is_broken(record)]
+    counts = {TOPIC: oracle.of_source(topic, load.acknowledged, others, in_order=in_order)}
     for kind, table in place.tables.items():
-        rows = oracle.frame_of(table.execute(f"SELECT id, k, n, previous FROM {table.name}"))
-        commit = place.setup.commits[kind]
-        judge = oracle.of_merged if commit == "upsert" else oracle.of_rows
-        counts[f"{kind}, {commit}"] = judge(topic, rows)
+        commit = setup.commits[kind]
+        marks = ", _position, removed_at IS NOT NULL" if setup.changes == "moving" else ""
+        rows = table.execute(f"SELECT id, k, n, previous{marks} FROM {table.name}")
+        if isinstance(load, ChangeLoad):
+            count = change_oracle.of_table(load, rows)
+        else:
+            judge = oracle.of_merged if commit == "upsert" else oracle.of_rows
+            count = judge(topic, oracle.frame_of(rows))
+        counts[f"{kind}, {commit}"] = count
     counts["kafka, write-ahead-log"] = oracle.of_messages(
-        topic, drain(bootstrap, place.written), may_repeat=place.setup.may_repeat
+        topic, drain(bootstrap, place.written), in_order=in_order and not setup.may_repeat
     )
-    if place.setup.has_dead_letters:
+    if setup.has_dead_letters:
         counts["dead letters"] = oracle.of_dead_letters(broken, drain(bootstrap, place.letters))
     return counts

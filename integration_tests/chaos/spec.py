@@ -13,6 +13,16 @@ from tests.object_store import KEYS, Bucket
 
 TABLE: Final = "records"
 
+_ROW: Final = "id BIGINT, k BIGINT, n BIGINT"
+_CHANGED: Final = (
+    "SELECT CASE WHEN _deleted THEN -1 - id ELSE id END AS id, k, 2 * n + CAST(_deleted AS INT) AS n, previous, "
+    "{}, _partition, _offset FROM incoming"
+)
+"""A deletion has numbers of its own, so that each event can be found in the topic that is written."""
+
+_MARKED: Final = "_position, CASE WHEN _deleted THEN _source_ts END AS removed_at"
+_MOMENT: Final = {"mysql": "TIMESTAMP(6) NULL", "postgresql": "TIMESTAMPTZ"}
+
 _BACKLOG: Final = {"checkpoints": 50, "bytes": "256MiB"}
 """More than a fault lasts: a sink that is away holds up nobody."""
 
@@ -37,7 +47,7 @@ def pipeline_spec(
         "connector": "kafka",
         "bootstrap_servers": brokers,
         "topics": [topics.incoming],
-        "format": {"type": "json", "schema": "id BIGINT, k BIGINT, n BIGINT"},
+        "format": _format(setup),
     }
     checkpoint: dict[str, Any] = {
         "location": "./checkpoints",
@@ -54,12 +64,12 @@ def pipeline_spec(
         "checkpoint": checkpoint,
         "restart": {"strategy": "exponential-delay", "initial_delay": "200ms", "max_delay": "2s"},
         "sources": [source],
-        "transforms": [{"name": "chained", "from": "incoming", "python": "chain:chained"}],
+        "transforms": [_step(setup)],
         "sinks": [
             *(_table(kind, url, setup) for kind, url in urls.items()),
             {
                 "name": "written",
-                "from": "chained",
+                "from": step_name(setup),
                 "connector": "kafka",
                 "bootstrap_servers": brokers,
                 "topic": topics.written,
@@ -88,7 +98,7 @@ def spark_settings(cluster: Cluster, own_time: Mapping[str, str]) -> dict[str, A
 def _table(kind: str, url: str, setup: Setup) -> dict[str, Any]:
     sink = {
         "name": kind,
-        "from": "chained",
+        "from": step_name(setup),
         "connector": kind,
         "url": url,
         "table": TABLE,
@@ -99,9 +109,43 @@ def _table(kind: str, url: str, setup: Setup) -> dict[str, Any]:
         case "two-phase":
             return {**sink, "commit": "two-phase", **_backlog(setup)}
         case "upsert":
-            return {**sink, **_log(setup), "commit": "upsert", "key": ["k"]}
+            return {**sink, **_log(setup), "commit": "upsert", "key": ["k"], **_deletions(setup)}
         case _:
             return {**sink, **_log(setup)}
+
+
+def step_name(setup: Setup) -> str:
+    """Return the name of the step whose rows the sinks read."""
+    return "changed" if setup.changes else "chained"
+
+
+def _step(setup: Setup) -> dict[str, Any]:
+    if not setup.changes:
+        return {"name": step_name(setup), "from": "incoming", "python": "chain:chained"}
+    return {"name": step_name(setup), "sql": _CHANGED.format(_MARKED if setup.changes == "moving" else "_deleted")}
+
+
+def _format(setup: Setup) -> dict[str, Any]:
+    if not setup.changes:
+        return {"type": "json", "schema": _ROW}
+    return {"type": "debezium", "schema": f"{_ROW}, previous BIGINT"}
+
+
+def _deletions(setup: Setup) -> dict[str, Any]:
+    match setup.changes:
+        case "moving":
+            return {"order_by": "_position", "deleted_at": "removed_at"}
+        case "in place":
+            return {"deleted": "_deleted"}
+        case _:
+            return {}
+
+
+def table_columns(kind: str, setup: Setup) -> str:
+    """Return the columns of a table that is created before the pipeline starts, for CREATE TABLE."""
+    key = "PRIMARY KEY" if setup.commits[kind] == "upsert" else "NOT NULL"
+    marks = f", _position VARCHAR(80), removed_at {_MOMENT[kind]}" if setup.changes == "moving" else ""
+    return f"id BIGINT, k BIGINT {key}, n BIGINT, previous BIGINT{marks}"
 
 
 def _log(setup: Setup) -> dict[str, Any]:

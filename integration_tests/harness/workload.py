@@ -26,6 +26,7 @@ class Workload:
         self._next_id = 0
         self.expected: Counter[Row] = Counter()
         self.encode: Callable[[Row], bytes] = _json
+        self.key_of: Callable[[Row], bytes | None] = _no_key
 
     def produce(self, count: int) -> None:
         """Produce so many records more, spread evenly over the partitions. Returns when the broker has them all."""
@@ -43,7 +44,7 @@ class Workload:
     def repeat(self, count: int) -> None:
         """Produce the first so many records again: of a pipeline that remembers ids, no row may come of them."""
         for row in sorted(self.expected, key=lambda each: each[0])[:count]:
-            self._send(self.encode(row), row[0] % self._partitions)
+            self._send(self.encode(row), row[0] % self._partitions, key=self.key_of(row))
         self.flush()
 
     def produce_without_word(self) -> None:
@@ -57,10 +58,10 @@ class Workload:
             self._add((self._next_id, word, "chosen"))
         self.flush()
 
-    def produce_bad(self, value: str | bytes, partition: int = 0) -> int:
+    def produce_bad(self, value: str | bytes, partition: int = 0, key: bytes | None = None) -> int:
         """Produce one record that no row can come of; returns its offset."""
         offsets: list[int] = []
-        self._send(value.encode() if isinstance(value, str) else value, partition, offsets)
+        self._send(value.encode() if isinstance(value, str) else value, partition, offsets, key)
         self.flush()
         return offsets[0]
 
@@ -70,18 +71,22 @@ class Workload:
         assert left == 0, f"{left} records were not taken by the broker within {_FLUSH_S} s"
 
     def _add(self, row: Row) -> None:
-        self._send(self.encode(row), self._next_id % self._partitions)
+        self._send(self.encode(row), self._next_id % self._partitions, key=self.key_of(row))
         self.expected[row] += 1
         self._next_id += 1
 
-    def _send(self, value: bytes, partition: int, offsets: list[int] | None = None) -> None:
+    def _send(self, value: bytes, partition: int, offsets: list[int] | None = None, key: bytes | None = None) -> None:
         def delivered(error: object, message: object) -> None:
             assert error is None, f"a record was not delivered: {error}"
             if offsets is not None:
                 offsets.append(message.offset())  # type: ignore[attr-defined]
 
-        self._producer.produce(self.topic, value, partition=partition, on_delivery=delivered)
+        self._producer.produce(self.topic, value, key, partition=partition, on_delivery=delivered)
         self._producer.poll(0)
+
+
+def _no_key(row: Row) -> None:
+    return None
 
 
 def _json(row: Row) -> bytes:

@@ -1,4 +1,4 @@
-"""Debezium's connector for MariaDB in Kafka Connect, as one process of this machine, from Maven's jars."""
+"""Debezium's connectors for MariaDB and PostgreSQL in Kafka Connect, as processes of this machine, from Maven."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from integration_tests.services.state import free_port, tail
 from integration_tests.services.values import ServiceError
 
 VERSION: Final = "3.5.0.Final"
-_PACKAGES: Final = (
-    f"io.debezium:debezium-connector-mariadb:{VERSION}",
+_CONNECT: Final = (
     f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}",
     f"org.apache.kafka:connect-json:{KAFKA_VERSION}",
 )
@@ -31,7 +30,10 @@ _JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
 
 
 class Debezium:
-    """One connector. Use as a context manager: at its end the process is gone."""
+    """The connector for MariaDB. Use as a context manager: at its end the process is gone."""
+
+    name = "mariadb"
+    """Of the connector, in its package's."""
 
     def __init__(
         self, folder: Path, kafka: str, database_url: str, prefix: str, settings: Mapping[str, str] | None = None
@@ -62,7 +64,7 @@ class Debezium:
         worker.write_text(_properties(self._worker()))
         connector.write_text(_properties(self._connector()))
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
-        command = ["java", "-Xmx512m", "-cp", _classpath(self._folder), main, str(worker), str(connector)]
+        command = ["java", "-Xmx512m", "-cp", _classpath(self.name, self._folder), main, str(worker), str(connector)]
         self._process = ServerProcess.start([_java(), *command[1:]], self._log)
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and self._process.running():
@@ -101,7 +103,6 @@ class Debezium:
     def _connector(self) -> dict[str, str]:
         return {
             "name": self.prefix,
-            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
             "tasks.max": "1",
             "topic.prefix": self.prefix,
             "topic.creation.default.partitions": "2",
@@ -110,13 +111,36 @@ class Debezium:
             "database.port": str(self._database.port),
             "database.user": str(self._database.username),
             "database.password": str(self._database.password),
-            "database.server.id": "5701",
-            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-            "schema.history.internal.file.filename": str(self._folder / "history"),
             "poll.interval.ms": "50",
             "key.converter": _JSON,
             "value.converter": _JSON,
+            **self._of_server(),
             **self._settings,
+        }
+
+    def _of_server(self) -> dict[str, str]:
+        return {
+            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "database.server.id": "5701",
+            "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+            "schema.history.internal.file.filename": str(self._folder / "history"),
+        }
+
+
+class PostgresDebezium(Debezium):
+    """The connector for PostgreSQL, with the server's own decoder pgoutput. Topics are `PREFIX.SCHEMA.TABLE`."""
+
+    name = "postgres"
+
+    def _of_server(self) -> dict[str, str]:
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.dbname": self._database.path.lstrip("/"),
+            "plugin.name": "pgoutput",
+            "slot.name": self.prefix,
+            "publication.name": self.prefix,
+            "publication.autocreate.mode": "filtered",
+            "slot.drop.on.stop": "false",
         }
 
 
@@ -124,10 +148,12 @@ def _properties(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def _classpath(folder: Path) -> str:
+def _classpath(connector: str, folder: Path) -> str:
+    packages = (f"io.debezium:debezium-connector-{connector}:{VERSION}", *_CONNECT)
+    of_mariadb = "" if connector == "mariadb" else f"{connector}-"
     jars = [
         jar
-        for jar in resolved(f"debezium-{VERSION}", _PACKAGES, folder / "jars.log")
+        for jar in resolved(f"debezium-{of_mariadb}{VERSION}", packages, folder / "jars.log")
         if not jar.name.startswith("org.slf4j_")  # an older one, which finds no logging
     ]
     borrowed = [

@@ -40,9 +40,13 @@ _TEXTS: Final = (
     "starting_offsets",
     "on_bad_record",
     "isolation_level",
+    "key_prefix",
 )
 _OTHERS: Final = ("split_above", "join_below", "fail_on_data_loss")  # a number, true or false
-_OWN: Final = ("location", "topics", "format", "schema", "max_records_per_checkpoint")
+_OWN: Final = (
+    *("location", "topics", "format", "schema", "key_format", "key_schema"),
+    "max_records_per_checkpoint",
+)
 _ALLOWED: Final = (*_OWN, *_TEXTS, *_OTHERS)
 FORMAT: Final = "eos_kafka"
 """What Spark calls the format; and what each of its sources called itself in offsets before they had ids."""
@@ -121,6 +125,7 @@ class EosKafka(DataSource):
 
     - `bootstrap_servers`, and `topics` (with commas between) or `topics_pattern`
     - `format`: json (with `schema`, as Spark writes one), string or raw
+    - `key_format` and `key_schema` for keys, whose columns have `key_prefix` in front of their names (default: `key_`)
     - `location`: a folder on a local disk, of this source's own where a query has several. The first offsets are kept
       there, since Spark asks for them again after a crash in its first batch, and would get later ones; and an id that
       tells this source's offsets from another one's
@@ -164,9 +169,10 @@ def source_of(options: Mapping[str, str]) -> KafkaSource:
         entry["starting_offsets"] = _plain("starting_offsets", given["starting_offsets"])
     if "topics" in given:
         entry["topics"] = [topic.strip() for topic in given["topics"].split(",")]
-    form = {"type": given.get("format", "json")}
     entry |= {"name": FORMAT, "connector": "kafka", "properties": properties}
-    entry["format"] = {**form, "schema": given["schema"]} if "schema" in given else form
+    entry["format"] = _form(given.get("format", "json"), given.get("schema"))
+    if "key_format" in given or "key_schema" in given:
+        entry["key_format"] = _form(given.get("key_format", "json"), given.get("key_schema"))
     if entry.get("on_bad_record") == "dead-letter":
         message = "eos_kafka: on_bad_record: dead-letter needs a pipeline of a spec, whose checkpoint writes them"
         raise SpecError(message, remedy="use fail or skip")
@@ -175,6 +181,10 @@ def source_of(options: Mapping[str, str]) -> KafkaSource:
     except ValidationError as errors:
         found = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in errors.errors())
         raise SpecError(f"eos_kafka: {found}", remedy="correct the options") from None
+
+
+def _form(kind: str, schema: str | None) -> dict[str, str]:
+    return {"type": kind} if schema is None else {"type": kind, "schema": schema}
 
 
 def _most(options: Mapping[str, str]) -> int | None:

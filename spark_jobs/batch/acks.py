@@ -24,18 +24,26 @@ from twophase.values import Committable
 _SECONDS: Final = ("at", "read_s", "write_s", "prepare_s")
 
 ACKNOWLEDGEMENT: Final = ", ".join(
-    ("committable binary", "refused binary", *(f"{name} double" for name in _SECONDS), "skipped bigint, schemas string")
+    (
+        "committable binary, refused binary",
+        *(f"{name} double" for name in _SECONDS),
+        "source string, skipped bigint, schemas string, wanted binary, wanted_by string",
+    )
 )
 """Schema of what a task returns: one row for each of its sinks, one for the rows that it put aside, if any, and one for
-how many records it left out and which schemas they named, if it reads a source and there are any."""
+the source that it reads, if any: how many records it left out, and which schemas they named. A task that wrote nothing,
+because a sink does not know some tables yet, returns a row for each of them."""
 
 _SCHEMA: Final = pa.schema(
     [
         ("committable", pa.binary()),
         ("refused", pa.binary()),
         *((name, pa.float64()) for name in _SECONDS),
+        ("source", pa.string()),
         ("skipped", pa.int64()),
         ("schemas", pa.string()),
+        ("wanted", pa.binary()),
+        ("wanted_by", pa.string()),
     ]
 )
 
@@ -66,19 +74,41 @@ def acknowledgement(written: Sequence[Committable], watch: Stopwatch, refused: b
     return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
 
-def of_source(left_out: int, schemas: str) -> pa.RecordBatch:
+def of_source(source: str, left_out: int, schemas: str) -> pa.RecordBatch:
     """Return the row of a task that reads a source: records left out, and the schemas of the others as JSON."""
-    return pa.RecordBatch.from_pylist([{"skipped": left_out, "schemas": schemas}], schema=_SCHEMA)
+    row = {"source": source, "skipped": left_out, "schemas": schemas}
+    return pa.RecordBatch.from_pylist([row], schema=_SCHEMA)
 
 
-def schemas(acknowledged: pa.Table) -> frozenset[tuple[str, str]]:
-    """Return the schemas of all tasks, as far as they read sources."""
-    return schemas_in(filter(None, acknowledged.column("schemas").to_pylist()))
+def of_unknown_tables(wanted: Sequence[tuple[str, pa.Schema]]) -> pa.RecordBatch:
+    """Return the rows of a task that wrote nothing. `wanted`: sink, and schema of rows whose table it does not know."""
+    rows = [{"wanted": schema.serialize().to_pybytes(), "wanted_by": sink} for sink, schema in wanted]
+    return pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
 
-def skipped(acknowledged: pa.Table) -> int:
-    """How many records all tasks have left out, as far as they read sources."""
-    return sum(each for each in acknowledged.column("skipped").to_pylist() if each is not None)
+def unknown_tables(acknowledged: pa.Table) -> dict[str, list[pa.Schema]]:
+    """Return by sink the schemas of rows whose table it does not know, each once."""
+    found: dict[str, dict[bytes, pa.Schema]] = {}
+    pairs = (acknowledged.column(name).to_pylist() for name in ("wanted_by", "wanted"))
+    for sink, schema in zip(*pairs, strict=True):
+        if schema is not None:
+            found.setdefault(sink, {})[schema] = pa.ipc.read_schema(pa.py_buffer(schema))
+    return {sink: list(schemas.values()) for sink, schemas in found.items()}
+
+
+def schemas(acknowledged: pa.Table, source: str) -> frozenset[tuple[str, str]]:
+    """Return the schemas that the records of a source have named in all tasks that read it."""
+    return schemas_in(filter(None, _of_source(acknowledged, "schemas", source)))
+
+
+def skipped(acknowledged: pa.Table, source: str) -> int:
+    """Return how many records of a source all tasks that read it have left out."""
+    return sum(_of_source(acknowledged, "skipped", source))
+
+
+def _of_source(acknowledged: pa.Table, column: str, source: str) -> list[Any]:
+    pairs = zip(*(acknowledged.column(name).to_pylist() for name in ("source", column)), strict=True)
+    return [value for name, value in pairs if name == source]
 
 
 def committables(acknowledged: pa.Table) -> list[Committable]:

@@ -15,13 +15,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from connectors.api.contracts import Source
+from connectors.api.table_rows import MultiTableSink
+from connectors.dead_letters import PLACE
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
-from spark_jobs.batch.acks import by_sink, committables, measured, nothing, refused, schemas, skipped
+from spark_jobs.batch.acks import (
+    by_sink,
+    committables,
+    measured,
+    nothing,
+    refused,
+    schemas,
+    skipped,
+    unknown_tables,
+)
 from spark_jobs.batch.attempts import BatchAttempts, RejectionPeriod
 from spark_jobs.batch.branch_jobs import SchemaNotes
 from spark_jobs.batch.branches import Branch, Flow
-from spark_jobs.batch.chaining import ArrowTask, Chain
+from spark_jobs.batch.chaining import ArrowTask, Chain, chained_job
 from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Rejected, other_rows
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
@@ -46,14 +57,14 @@ _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 class SparkBatch:
     """Implements twophase.effects.Batch for one call of `foreachBatch`."""
 
-    frame: DataFrame  # what Spark hands over: the rows of the trunk
+    frame: DataFrame  # what Spark hands over: the rows of the roots
     checkpoint_id: int
     flow: Flow
     stateful: bool
     timeout_s: float
     letters: DeadLetters | None = None
-    ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chain`
-    chain: Chain | None = None  # then the writers read for themselves, and not `frame`
+    ranges: Ranges = field(default_factory=dict)  # what the batch reads, for `letters` and `chains`
+    chains: Sequence[Chain] = ()  # of each branch, if any: the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     skipping: Skipping | None = None  # where a source leaves bad records out
@@ -90,15 +101,17 @@ class SparkBatch:
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
-            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.bisector, places=branch.places)
+            return WriteTask(scope, branch.shares, hashes, TOKEN, direct, tries.bisector, places=self._places(branch))
 
         try:
             with self._deadline():
                 if tries.locked is not None:
                     self._run(branch_jobs.writing(task, together=True))
                     return tries.looked(tries.locked)
-                if self.chain is not None:
-                    acknowledged = self._run_chained(self.chain, task)
+                if self.chains:
+                    acknowledged = self._run_chained(task)
+                    if wanted := unknown_tables(acknowledged):
+                        return self._learn(wanted)
                 else:
                     job = branch_jobs.writing(task)
                     acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks, notes=notes)
@@ -107,7 +120,10 @@ class SparkBatch:
                     return Failed(surplus)
                 self.rules = checks.counts()
                 prepared, rejected = committables(acknowledged), self._rejected(checks)
-                put_aside = self._put_aside(scope, _tasks(prepared), refused(acknowledged), rejected, direct=direct)
+                counted = self._counted_by_chain(acknowledged)
+                put_aside = self._put_aside(
+                    scope, _tasks(prepared), refused(acknowledged), rejected, direct=direct, counted=counted
+                )
         except _JOB_ERRORS as error:
             failed = tries.failed(self._reason(error), direct=direct)
             if failed.again:
@@ -123,7 +139,7 @@ class SparkBatch:
             *measured(names, acknowledged, prepared),
             *measured(names, put_aside, letters),
         )
-        met = {self.chain.source.name: schemas(acknowledged)} if self.chain is not None else notes.met
+        met = {name: schemas(acknowledged, name) for name in self._chained} if self.chains else notes.met
         return Acknowledged(by_sink(names, [*prepared, *letters]), time.time(), schemas=met)
 
     def rewrite_missing(self, scope: Scope, record: CheckpointRecord, lost: Lost) -> Acknowledged | Failed:
@@ -144,24 +160,31 @@ class SparkBatch:
 
         def task(branch: Branch) -> WriteTask:
             hashes = len(branch.hashes) if self.stateful else 0
-            places = branch.places
+            places = self._places(branch)
             return WriteTask(scope, branch.shares, hashes, TOKEN, False, bisector, places=places, writer_of=writer_of)
 
         counted: dict[str, int] = {}
         try:
             with self._deadline():
                 checks, notes = RuleChecks(self.flow.expecting), SchemaNotes(self.naming)
-                job = branch_jobs.writing(task)
-                found = self._run(job, (digest_method,), placed=bisector is not None, checks=checks, notes=notes)
+                if self._has_tables:
+                    found = self._run_with_tables(task)
+                    notes.met = {name: schemas(found, name) for name in self._chained}
+                else:
+                    job = branch_jobs.writing(task)
+                    found = self._run(job, (digest_method,), placed=bisector is not None, checks=checks, notes=notes)
                 written, rejected = committables(found), self._rejected(checks)
+                by_chain = self._counted_by_chain(found) if self._has_tables else None
                 if letters is not None and letters_lost:
                     names = [*names, letters.sink.name]
-                    put_aside = self._put_aside(scope, _tasks(written), refused(found), rejected, writer_of=writer_of)
+                    put_aside = self._put_aside(
+                        scope, _tasks(written), refused(found), rejected, writer_of=writer_of, counted=by_chain
+                    )
                     if isinstance(put_aside, ConnectorError):
                         return Failed(put_aside)
                     written += committables(put_aside)
                 elif letters is not None:
-                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id, rejected)
+                    now = letters.count(self.frame, self.ranges, refused(found), self.checkpoint_id, rejected, by_chain)
                     counted[letters.sink.name] = now + sum(each.refused for _, each in kept_refused)
         except _JOB_ERRORS as error:
             return Failed(self._reason(error))
@@ -204,19 +227,59 @@ class SparkBatch:
             self.flow, self.frame, job, digest_methods=methods, placed=placed, checks=checks, notes=notes
         )
 
-    def _run_chained(self, chain: Chain, task: Callable[[Branch], ArrowTask]) -> pa.Table:
+    def _run_chained(self, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""
-        (branch,) = self.flow.branches
-        return chain.job(self.frame.sparkSession, self.ranges[chain.source.name], task(branch)).toArrow()
+        writes = map(task, self.flow.branches)
+        return chained_job(self.frame.sparkSession, zip(self.chains, writes, strict=True), self.ranges).toArrow()
+
+    @property
+    def _chained(self) -> list[str]:
+        """The sources that the writers read."""
+        return [chain.source.name for chain in self.chains]
+
+    def _run_with_tables(self, task: Callable[[Branch], ArrowTask]) -> pa.Table:
+        """Run the tasks, once more if they need tables that the sinks do not know. For a repair."""
+        acknowledged = self._run_chained(task)
+        if wanted := unknown_tables(acknowledged):
+            self._learn(wanted)
+            acknowledged = self._run_chained(task)
+        return acknowledged
+
+    def _learn(self, wanted: Mapping[str, Sequence[pa.Schema]]) -> Failed:
+        """Let the sinks find, create or change the tables of rows that they do not know. Blocks on their services.
+
+        Returns the end of this attempt, in which the tasks that met such rows have written nothing. Raises TargetError,
+        SinkUnavailableError.
+        """
+        for branch in self.flow.branches:
+            for sink in branch.sinks:
+                if isinstance(sink, MultiTableSink) and sink.name in wanted:
+                    sink.learn(wanted[sink.name])
+        count = sum(map(len, wanted.values()))
+        message = f"checkpoint {self.checkpoint_id} has rows of {count} tables or schemas that the sinks did not know"
+        return Failed(PrepareError(message), again=True)
+
+    def _places(self, branch: Branch) -> tuple[int | str, ...]:
+        """Where a row has the place of its record. See WriteTask."""
+        return PLACE if self._has_tables and branch.has_place else branch.places
+
+    @property
+    def _has_tables(self) -> bool:
+        """Whether the rows have the columns of their tables, so that only the writers have them."""
+        return any(chain.several_tables for chain in self.chains)
+
+    def _counted_by_chain(self, acknowledged: pa.Table) -> Mapping[str, int] | None:
+        """Return the number of bad records by source, if tasks read the source themselves."""
+        return {name: skipped(acknowledged, name) for name in self._chained} if self.chains else None
 
     def _left_out(self, acknowledged: pa.Table) -> ConnectorError | None:
         """Count what sources have left out; why that is too much, else None."""
         if self.skipping is None:
             return None
         ranges = self.ranges
-        if self.chain is not None:
-            count = skipped(acknowledged)
-            self.skipped = {self.chain.source.name: count} if count else {}
+        if self.chains:
+            counts = {name: skipped(acknowledged, name) for name in self._chained}
+            self.skipped = {name: count for name, count in counts.items() if count}
         else:
             self.skipped = self.skipping.counted(self.frame, ranges)
         return self.skipping.surplus(self.checkpoint_id, self.skipped, ranges)
@@ -236,11 +299,12 @@ class SparkBatch:
         *,
         direct: bool = False,
         writer_of: WriterOf = open_writer,
+        counted: Mapping[str, int] | None = None,
     ) -> pa.Table | ConnectorError:
         """What the dead letters' tasks acknowledge, from number `first` on; or why they cannot be written."""
         if self.letters is None:
             return nothing()
-        found = self.letters.found(self.frame, self.ranges, letters, rejected)
+        found = self.letters.found(self.frame, self.ranges, letters, rejected, counted)
         if found is None:
             return nothing()
         faults.point("dead-letters", self.checkpoint_id)

@@ -45,7 +45,7 @@ class SchemaNotes:
 
 def run(
     flow: Flow,
-    trunk: DataFrame,
+    batch: DataFrame,
     job: BranchJob,
     *,
     digest_methods: Sequence[int],
@@ -65,20 +65,20 @@ def run(
     """
     checks, notes = checks or RuleChecks(()), notes or SchemaNotes(())
     with ExitStack() as kept:
-        frames, stateful = flow.frames(trunk), bool(digest_methods)
-        for name in flow.shared:
-            now = stateful or bool(checks.steps) or bool(notes.sources) or not _is_local(trunk)
+        frames, stateful = flow.frames(batch), bool(digest_methods)
+        for name in flow.shared(frames):
+            now = stateful or bool(checks.steps) or bool(notes.sources) or not _is_local(batch)
             kept.enter_context(_kept(frames[name], now=now))
             if now:
-                checks.read(trunk, frames[name])
-                notes.read(trunk)
+                checks.read(batch, frames[name])
+                notes.read(batch)
         select = Branch.placed if placed else Branch.of
         rows = [(branch, select(branch, frames[branch.rows])) for branch in flow.branches]
         jobs = [job(branch, _hashed(branch, each, digest_methods)) for branch, each in rows]
         whole = reduce(DataFrame.union, jobs)
         found = whole.toArrow()
-        checks.read(trunk, whole)
-        notes.read(trunk)
+        checks.read(batch, whole)
+        notes.read(batch)
         return found
 
 

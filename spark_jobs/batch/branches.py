@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -16,7 +17,11 @@ from eos.errors import SpecError
 from spark_jobs.batch.columns import selected
 from spark_jobs.batch.writing import Share
 from spark_jobs.query.expectations import failing, passing
+from spark_jobs.query.roots import RootRows, rows_of
 from spark_jobs.query.steps import apply_steps
+
+WHOLE: Final = "whole batch"
+"""Key of a batch among its frames. No source or step has this name: a name has no blank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ def _by_name(sink: Sink) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """The flow behind the trunk (connectors.spec.flow): its steps and branches."""
+    """The flow behind the roots (connectors.spec.flow): its steps and branches."""
 
     spec: Spec
     branches: tuple[Branch, ...]
@@ -83,12 +88,20 @@ class Flow:
         return [sink.name for branch in self.branches for sink in branch.sinks]
 
     @property
-    def shared(self) -> list[str]:
-        """The names of frames that are used more than once: the trunk and steps behind it, in order."""
-        steps = [step.name for step in self.spec.branches]
+    def roots(self) -> list[str]:
+        """The names of the roots; an empty name for the frame of a user's own job."""
+        return self.spec.roots or [""]
+
+    def shared(self, frames: Mapping[str, DataFrame]) -> list[str]:
+        """Return the names of frames that are used more than once: the batch, roots and steps behind them, in order.
+
+        `frames`: see `frames`.
+        """
+        roots, steps = self.roots, [step.name for step in self.spec.branches]
         uses = Counter(branch.rows for branch in self.branches)
         uses.update(name for step in steps for name in self.spec.inputs[step])
-        return [name for name in (self._trunk, *steps) if uses[name] > 1]
+        whole = [WHOLE] if WHOLE in frames else []
+        return [*whole, *(name for name in (*roots, *steps) if uses[name] > 1)]
 
     @property
     def expecting(self) -> list[TransformStep]:
@@ -102,30 +115,30 @@ class Flow:
         return found
 
     def frames(self, batch: DataFrame) -> dict[str, DataFrame]:
-        """Return the frames of the trunk and of the steps behind it, by name. Called for each checkpoint.
+        """Return the frames of the roots and of the steps behind them, by name. Called for each checkpoint.
 
-        Raises the errors of the steps; SpecError for a step that reads a frame before the trunk.
+        Also the whole batch, if the frames of several roots read it in common.
+
+        Raises the errors of the steps; SpecError for a step that reads a frame before its root.
         """
         return self._apply(batch, {})
 
     def _apply(self, batch: DataFrame, rejected: dict[str, DataFrame]) -> dict[str, DataFrame]:
-        frames = {self._trunk: batch}
-        trunk = next((step for step in self.spec.transforms if step.name == self._trunk), None)
-        if trunk is not None and trunk.rejects_rows:  # the query leaves these rows in: see run.pipeline
-            rejected[trunk.name], frames[trunk.name] = failing(trunk, batch), passing(trunk, batch)
+        roots = self.roots
+        rows = rows_of(batch, roots) if len(roots) > 1 else RootRows({roots[0]: batch}, apart=True)
+        frames = dict(rows.frames)
+        for step in self.spec.transforms:
+            if step.name in roots and step.rejects_rows:  # the query leaves these rows in: see run.pipeline
+                every = frames[step.name]
+                rejected[step.name], frames[step.name] = failing(step, every), passing(step, every)
         if self.spec.branches:
             frames = apply_steps(batch.sparkSession, self.spec, self.spec.branches, frames, rejected)
         for name, frame in frames.items():
             if frame.isStreaming:  # the spec's own look at a query may miss a name that Spark finds
-                message = (
-                    f"step {name} stands behind {self._trunk}, where the flow divides, and reads what is before it"
-                )
-                raise SpecError(message, remedy=f"name {self._trunk} or later steps in it, as plain words")
-        return frames
-
-    @property
-    def _trunk(self) -> str:
-        return self.spec.trunk or ""  # of a job of one's own: its frame
+                root = self.spec.root_of(name)
+                message = f"step {name} stands behind {root}, where the flow divides, and reads what is before it"
+                raise SpecError(message, remedy=f"name {root} or later steps in it, as plain words")
+        return frames if rows.apart else {WHOLE: batch, **frames}
 
 
 def branches_of(

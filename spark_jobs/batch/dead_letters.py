@@ -88,16 +88,30 @@ class DeadLetters:
     most: int  # of a checkpoint
 
     def found(
-        self, batch: DataFrame, ranges: Ranges, refused: pa.Table, rejected: Rejected = NONE_REJECTED
+        self,
+        batch: DataFrame,
+        ranges: Ranges,
+        refused: pa.Table,
+        rejected: Rejected = NONE_REJECTED,
+        counted: Mapping[str, int] | None = None,
     ) -> Found | None:
         """What the job of this batch has counted; None where nothing was put aside. Called when the job has ended.
 
-        `refused`: the rows that sinks did not take, as dead_letters.RECORD. `rejected`: by rules of steps.
+        `refused`: the rows that sinks did not take, as dead_letters.RECORD. `rejected`: by rules of steps. `counted`:
+        bad records by source, if the tasks have acknowledged their number.
         """
         aside = [source for source in self.sources if source.rejects_bad_records]
-        reads = [Read.of(batch, source, ranges.get(source.name, ())) for source in aside]
+        reads = [self._read(batch, source, ranges.get(source.name, ()), counted) for source in aside]
         reads = [each for each in reads if each.may_have_some]
         return Found(self, reads, refused, ranges, rejected) if reads or refused.num_rows or rejected.rows else None
+
+    def _read(
+        self, batch: DataFrame, source: Source, ranges: Sequence[OffsetRange], counted: Mapping[str, int] | None
+    ) -> Read:
+        if counted is None:
+            return Read.of(batch, source, ranges)
+        tasks = list(shares(ranges, source.split_above, source.join_below))
+        return Read(source, tasks, len(tasks), counted.get(source.name, 0))
 
     def count(
         self,
@@ -106,9 +120,10 @@ class DeadLetters:
         refused: pa.Table,
         checkpoint_id: int,
         rejected: Rejected = NONE_REJECTED,
+        counted: Mapping[str, int] | None = None,
     ) -> int:
         """How many dead letters the batch has. Writes none. Blocks where ranges have to be read again for it."""
-        found = self.found(batch, ranges, refused, rejected)
+        found = self.found(batch, ranges, refused, rejected, counted)
         return found.count(batch.sparkSession, checkpoint_id) if found is not None else 0
 
 

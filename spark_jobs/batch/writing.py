@@ -13,10 +13,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from connectors.api.contracts import DirectWriter, Sink, Writer
+from connectors.api.table_rows import MultiTableSink, MultiTableWriter
 from connectors.members import require_members
 from connectors.row_bisector import RowBisector
 from eos.errors import TargetError
-from spark_jobs.batch.acks import acknowledgement
+from spark_jobs.batch.acks import acknowledgement, of_unknown_tables
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.session.failures import carried
 from spark_jobs.session.worker import settle
@@ -38,6 +39,8 @@ class Share:
 
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Its columns, under the names that it knows: Spark may have others (columns.numbered)."""
+        if isinstance(self.sink, MultiTableSink):  # its rows come from a source, with the columns of their table
+            return batch
         return batch.select(self.places).rename_columns(list(self.sink.columns))
 
 
@@ -69,7 +72,7 @@ class WriteTask:
     token: str  # see failures.carried
     direct: bool  # at-least-once
     bisector: int | None = None  # how many rows may be put aside; None: a row that a sink refuses is an error
-    places: tuple[int, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
+    places: tuple[int | str, ...] = ()  # of dead_letters.PLACE among the rows' columns, for those; empty: not known
     first: int = 0  # number of its first task: those of a checkpoint's other jobs come before it
     writer_of: WriterOf = open_writer  # of a repair: another (see `RewriteTask`)
 
@@ -81,7 +84,11 @@ class WriteTask:
             shares, given, watch = self.shares, map(digest.take, batches), Stopwatch.of(len(self.shares))
             bisector = RowBisector(self.bisector, self.places) if self.bisector is not None else None
             write = write_and_commit if self.direct else partial(write_and_prepare, writer_of=self.writer_of)
-            written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, bisector)
+            try:
+                written: Sequence[Committable] = write(self.scope, shares, given, watch, self.first, bisector)
+            except _UnknownTablesError as found:
+                yield of_unknown_tables(found.wanted)
+                return
         if bisector is not None:
             written = [
                 bisector.count_refused(share.sink.name, each) for share, each in zip(shares, written, strict=True)
@@ -111,6 +118,7 @@ def write_and_prepare(
             writers.append(writer_of(share.sink, transaction))
 
     with _written(shares, writers, batches, watch, bisector) as given:
+        _check_tables(shares, writers)
         found = [watch.preparing(place, writer.prepare) for place, writer in enumerate(writers)]
         return _checked(shares, transactions, found, given, bisector)
 
@@ -156,6 +164,25 @@ def _checked(
         if type(each.rows) is not int or each.rows != taken:
             raise TargetError(f"{where} acknowledged {each.rows!r} rows, and took {taken}", remedy=_CORRECT)
     return list(found)
+
+
+class _UnknownTablesError(Exception):
+    """Rows of tables that their sink does not know yet."""
+
+    def __init__(self, wanted: Sequence[tuple[str, pa.Schema]]) -> None:
+        super().__init__()
+        self.wanted = wanted  # sink and schema
+
+
+def _check_tables(shares: Sequence[Share], writers: Sequence[Writer]) -> None:
+    wanted = [
+        (share.sink.name, schema)
+        for share, writer in zip(shares, writers, strict=True)
+        if isinstance(writer, MultiTableWriter)
+        for schema in writer.wanted
+    ]
+    if wanted:
+        raise _UnknownTablesError(wanted)
 
 
 def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:

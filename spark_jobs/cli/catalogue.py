@@ -149,7 +149,7 @@ CATALOGUE: Final[Mapping[str, Section]] = {
             (
                 "Columns are missing or have types that cannot hold the rows.",
                 "Change the table, rename by `columns`, convert with CAST in the last step, or write "
-                "`evolve: add-columns`.",
+                "`evolve: add-columns` or `add-and-widen`.",
             ),
             (
                 "The server lacks a setting that exactly-once needs.",

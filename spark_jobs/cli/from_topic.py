@@ -6,7 +6,9 @@ import json
 import os
 import re
 import textwrap
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from connectors.api import plugins
@@ -21,6 +23,8 @@ RECORDS: Final = 1_000
 PASSWORD: Final = "REGISTRY_PASSWORD"
 _WIDTH: Final = 100
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+KEY_PREFIX: Final = "key_"
+"""The default of `key_prefix`."""
 _LAST: Final = ("string", "raw")
 """Formats that take nearly all records: tried after all others."""
 
@@ -56,48 +60,90 @@ class Sampled:
     records: int
     found: Recognized
     registry: Registry
+    key_form: str = ""  # empty: the keys stay bytes
+    key_found: Recognized | None = None
 
     def report(self, topic: str) -> str:
         """Return a line for the terminal."""
         notes = [f"{len(self.found.columns)} columns", *filter(None, [self.found.note])]
+        if self.key_found is not None:
+            notes += [f"keys are {self.key_form}: {len(self.key_found.columns)} columns"]
+            notes += filter(None, [self.key_found.note])
         return f"{self.records:,} records of topic {topic} are {self.form}: {'; '.join(notes)}"
 
     @property
     def yaml(self) -> str:
-        """The value of `format`, indented as in a template."""
-        lines = [f"type: {self.form}", *(_line(key, value) for key, value in self.found.keys.items())]
-        if self.found.needs_registry:
+        """The value of `format`, indented as in a template, and `key_format` behind it."""
+        value = "\n" + textwrap.indent(self._entry(self.form, self.found), " " * 6)
+        if self.key_found is None:
+            return value
+        key = textwrap.indent(self._entry(self.key_form, self.key_found), " " * 6)
+        return f"{value}\n    key_format:  # its columns have `{KEY_PREFIX}` in front of their names\n{key}"
+
+    def _entry(self, form: str, found: Recognized) -> str:
+        lines = [f"type: {form}", *(_line(key, value) for key, value in found.keys.items())]
+        if found.needs_registry:
             lines.append("registry:")
             lines += [f"  {_line(key, value, is_reference=True)}" for key, value in self.registry.keys.items()]
-        return "\n" + textwrap.indent("\n".join(lines), " " * 6)
+        return "\n".join(lines)
 
     @property
     def columns(self) -> str:
-        """The columns as the first step selects them."""
-        return ", ".join(map(as_column, self.found.columns))
+        """The columns that the first step selects. A column of the key is left out if the value has one of its name."""
+        names = {name.lower() for name in self.found.columns}
+        of_key = [name for name in (self.key_found.columns if self.key_found else ()) if name.lower() not in names]
+        return ", ".join(map(as_column, [*self.found.columns, *(KEY_PREFIX + name for name in of_key)]))
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """Files to be written beside the spec: path from its folder, and text."""
+        return {**self.found.files, **(self.key_found.files if self.key_found else {})}
 
 
-def look_at(topic: str, name: str, source: Template, registry: Registry) -> Sampled:
+def look_at(topic: str, name: str, source: Template, registry: Registry, folder: Path) -> Sampled:
     """Read the newest records of a topic, and return the format that takes all of them.
 
-    Blocks until they are read. Raises SpecError, SourceError.
+    `folder`: of the new spec, where relative paths start. Blocks until they are read. Raises SpecError, SourceError.
     """
-    from spark_jobs.operations.sampling import newest_values  # loads Arrow
+    from spark_jobs.operations.sampling import newest_records  # loads Arrow
 
     if not _TOPIC.fullmatch(topic):
         raise SpecError(f"{topic!r} is not the name of a topic", remedy="give letters, digits, '.', '_' and '-'")
     if "<format>" not in source.entry:
         raise SpecError(f"{source.title} has no topics", remedy="leave out --from-topic")
-    entry = load_source(source.entry.replace("<topic>", topic).replace("<format>", "{type: raw}"), os.environ)
-    values = newest_values(entry, RECORDS)
-    if not values:
+    entry = load_source(source.entry.replace("<topic>", topic).replace("<format>", "{type: raw}"), os.environ, folder)
+    sample = newest_records(entry, RECORDS)
+    if not sample.values:
         raise SpecError(f"topic {topic} has no record with a value", remedy="leave out --from-topic, or write one")
-    resolved = registry.resolved
-    for form, model in _formats().items():
-        found = model.recognize(name, values, resolved)
+    formats, resolved = _formats(), registry.resolved
+    form, found = _recognized(formats, name, sample.values, resolved)
+    if found is None:
+        raise SpecError(f"no installed format takes the records of topic {topic}", remedy="see `eos connectors`")
+    sampled = Sampled(form, len(sample.values), found, registry)
+    if formats[form].is_special or not sample.keys:  # change events: their format reads the keys
+        return sampled
+    structured = {each: model for each, model in formats.items() if each not in _LAST and not model.is_special}
+    key_form, of_keys = _recognized(structured, f"{name}-key", sample.keys, resolved)
+    if of_keys is None or _is_taken(of_keys, found):
+        return sampled
+    return replace(sampled, key_form=key_form, key_found=of_keys)
+
+
+def _recognized(
+    formats: Mapping[str, type[FormatEntry]], name: str, values: Sequence[bytes], registry: Mapping[str, str]
+) -> tuple[str, Recognized | None]:
+    """Return the first format that takes all values, and how it decodes them."""
+    for form, model in formats.items():
+        found = model.recognize(name, values, registry)
         if found is not None:
-            return Sampled(form, len(values), found, registry)
-    raise SpecError(f"no installed format takes the records of topic {topic}", remedy="see `eos connectors`")
+            return form, found
+    return "", None
+
+
+def _is_taken(keys: Recognized, values: Recognized) -> bool:
+    """Whether a column of the key has the name of a column of the value, also with the prefix."""
+    names = {name.lower() for name in values.columns}
+    return any((KEY_PREFIX + name).lower() in names for name in keys.columns)
 
 
 def _formats() -> dict[str, type[FormatEntry]]:

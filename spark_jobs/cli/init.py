@@ -18,6 +18,7 @@ from eos.errors import SpecError
 from spark_jobs.cli.from_topic import Registry, Sampled, look_at
 from spark_jobs.cli.options import AsJson, Debug
 from spark_jobs.cli.output import out
+from spark_jobs.cli.source_keys import with_keys
 
 _SOURCE: Final = "The source's connector; without it the first of this project."
 _SINK: Final = "The sink's connector; without it the first of this project."
@@ -28,6 +29,10 @@ _TOPIC: Final = (
 )
 _REGISTRY: Final = "With --from-topic: the address of the schema registry."
 _USER: Final = "With --registry: the user; $REGISTRY_PASSWORD has the password."
+_SET: Final = (
+    "A key of the source in the new spec, such as security.sasl.username=orders; repeat it for each key. A secret is a "
+    "reference: 'security.sasl.password=${env:NAME}'."
+)
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 
 _NOT_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -80,6 +85,9 @@ def init(
     from_topic: Annotated[str | None, typer.Option(help=_TOPIC, metavar="TOPIC", show_default=False)] = None,
     registry: Annotated[str | None, typer.Option(help=_REGISTRY, metavar="URL", show_default=False)] = None,
     registry_user: Annotated[str | None, typer.Option(help=_USER, metavar="NAME", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help=_SET, metavar="KEY=VALUE", show_default=False)
+    ] = None,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Prompt for the name, the connectors and the format.")
     ] = False,
@@ -103,6 +111,8 @@ def init(
         eos init --interactive
 
         KAFKA=localhost:9092 eos init --from-topic orders --registry http://localhost:8081
+
+        eos init --from-topic orders --set security.sasl.username=me --set 'security.sasl.password=${env:PASSWORD}'
     """
     if from_topic is None and (registry or registry_user):
         raise SpecError("a registry without a topic", remedy="add --from-topic TOPIC")
@@ -121,12 +131,13 @@ def init(
         raise SpecError(message, remedy="give letters, digits, - and _, beginning with a letter, at most 60")
     shown = str(file) if str(file).isprintable() else "FILE"
     (begin_name, begin), (end_name, end) = source_template(source), sink_template(sink)
+    begin = with_keys(begin, settings or ())
     sampled = None
     if from_topic is not None:
-        sampled = look_at(from_topic, name, begin, Registry(registry, registry_user))
+        sampled = look_at(from_topic, name, begin, Registry(registry, registry_user), file.parent)
     files = {file: text(shown, name, form or "json", begin, end, from_topic, sampled)}
     if sampled is not None:
-        files |= _beside(file, sampled.found.files)
+        files |= _beside(file, sampled.files)
     _write(files, made_in=file.parent)
     variables = [each.variable for each in (begin, end) if each.variable]
     if as_json:

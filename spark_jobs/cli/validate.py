@@ -80,6 +80,7 @@ def _facts(spec: Spec) -> dict[str, object]:
             for step in spec.transforms
         ],
         "trunk": spec.trunk,
+        "roots": spec.roots,
         "sinks": [
             {"name": s.name, "connector": s.connector, "from": s.from_, "commit": s.commit, "writes": _sink(s)}
             for s in spec.sinks
@@ -96,12 +97,13 @@ def _tree(spec: Spec) -> Tree:
     flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
     flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
     rules = {step.name: step.expect for step in spec.transforms}
+    divides = {spec.root_of(step.name) for step in spec.branches}
     for name, text in flow:
         node = tree.add(out.text(text))
         for rule in rules.get(name, ()):
             most = f", at most {rule.max_failed}" if rule.max_failed is not None else ""
             node.add(out.text(f"expects {rule.name}: {' '.join(rule.condition.split())}, else {rule.action}{most}"))
-        if spec.branches and name == spec.trunk:
+        if name in divides:
             tree.add(out.text("here the flow divides: what follows is done to each checkpoint by itself", "italic"))
     for sink in spec.sinks:
         tree.add(out.text(f"sink {sink.name} from {sink.from_ or 'a job of your own'}: {_sink(sink)}"))

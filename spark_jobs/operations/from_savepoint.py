@@ -24,7 +24,7 @@ from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
-from spark_jobs.run.pipeline import trunk_rows
+from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes, compare
@@ -74,7 +74,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     manifest = manifests.checked(allowed.folder)
     check_stopped(spec)
     sources = [build_source(entry) for entry in spec.sources]
-    plan = plan_of(spec, trunk_rows(spark, spec, sources))
+    plan = plan_of(spec, root_rows(spark, spec, sources))
     at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
     changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
     status = read_history(spec)

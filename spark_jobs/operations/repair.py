@@ -140,6 +140,7 @@ class Rerun:
                     timeout_s,
                     pipeline.letters,
                     record.ranges,
+                    chains=pipeline.chains,
                     naming=pipeline.naming,
                 )
                 answers.append(batch.rewrite_missing(scope, record, lost))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from dataclasses import dataclass
 from typing import Final
 
 from connectors.api.entry import SourceEntry
@@ -11,12 +11,21 @@ from twophase.positions import Position
 from twophase.values import OffsetRange, StartingPoint
 
 _VALUE: Final = "value"
+_KEY: Final = "_key"
 
 
-def newest_values(entry: SourceEntry, most: int) -> list[bytes]:
-    """Return the values of the newest records, in no order; as many of each split.
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The newest records of a source, in no order."""
 
-    Records without a value are left out. Blocks until all are read. Raises the errors of Source's methods.
+    values: list[bytes]  # of the records that have one
+    keys: list[bytes]  # of the records that have one
+
+
+def newest_records(entry: SourceEntry, most: int) -> Sample:
+    """Return the newest records; as many of each split.
+
+    Blocks until all are read. Raises the errors of Source's methods.
 
     Args:
         entry: a source whose records are bytes in the column `value`.
@@ -31,13 +40,10 @@ def newest_values(entry: SourceEntry, most: int) -> list[bytes]:
         for split, end in ends.items()
         if split in begin.positions
     ]
-    values = (
-        value
-        for batch in source.read([each for each in ranges if not each.is_empty])
-        for value in batch.column(_VALUE).to_pylist()
-        if value is not None
-    )
-    return list(islice(values, most))
+    batches = list(source.read([each for each in ranges if not each.is_empty]))
+    columns = ([each for batch in batches for each in batch.column(name).to_pylist()] for name in (_VALUE, _KEY))
+    values, keys = ([each for each in column if each is not None][:most] for column in columns)
+    return Sample(values, keys)
 
 
 def _start(begin: Position, end: Position, records: int) -> Position:

@@ -14,6 +14,12 @@ from spark_jobs.query.plan import is_stateful_plan
 from spark_jobs.query.spark_log import local_folder
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
+_WRAPPERS: Final = {
+    "AdaptiveSparkPlanExec": "executedPlan",
+    "ResultQueryStageExec": "plan",
+    "WholeStageCodegenExec": "child",
+}
+"""Operators that run a whole plan, with the method that returns it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,14 @@ def observed_text(frame: DataFrame, name: str, field: str) -> str:
 def observed_metrics(frame: DataFrame) -> Any:
     """Return what all observations of the query's part of this batch have counted so far, as Spark's map by name."""
     return _execution(frame).lastExecution().observedMetrics()
+
+
+def executed_plan(frame: DataFrame) -> Any:
+    """Return Spark's physical plan of the query's part of this batch, without the operators that only wrap it."""
+    plan = _execution(frame).lastExecution().executedPlan()
+    while inner := _WRAPPERS.get(str(plan.getClass().getSimpleName())):
+        plan = getattr(plan, inner)()
+    return plan
 
 
 class EndsHeld:

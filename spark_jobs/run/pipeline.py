@@ -1,4 +1,4 @@
-"""Builds the streaming query that a spec describes: sources, steps up to the trunk, and what becomes of its rows."""
+"""Builds the streaming query that a spec describes: sources, steps up to the roots, and what becomes of its rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from connectors.api.contracts import Source, Unopened, names_schemas
 from connectors.dead_letters import SCHEMA
 from connectors.spark_types import quoted
 from connectors.spec import PythonStep, Spec
+from connectors.spec.flow import behind
 from eos.errors import SpecError
 from spark_jobs.batch.branches import Branch, Flow, branches_of
-from spark_jobs.batch.chaining import Chain, chain_of
+from spark_jobs.batch.chaining import Chain, chains_of
 from spark_jobs.batch.columns import check_hashable
 from spark_jobs.batch.dead_letters import DeadLetters
 from spark_jobs.query.marks import counting, has_marks, with_mark
 from spark_jobs.query.pacing.turns import ALL_THERE, Turns
 from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, streaming_leaves, unrepeatable, used_columns
+from spark_jobs.query.roots import union_of
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
 from twophase.values import Schemas, StartingPoint
@@ -30,12 +32,12 @@ from twophase.values import Schemas, StartingPoint
 class Pipeline:
     """A built query, not yet started."""
 
-    rows: DataFrame  # of the trunk
+    rows: DataFrame  # of the roots
     flow: Flow
     stateful: bool
     output_mode: str
     letters: DeadLetters | None
-    chain: Chain | None  # where nothing stands between source and sinks
+    chains: Sequence[Chain]  # one for each branch, where nothing stands between sources and sinks
     columns: Mapping[str, Mapping[str, str]]  # by sink: types of the columns that it gets, by name
     naming: Sequence[Source]  # sources whose records name schemas
 
@@ -67,11 +69,11 @@ def build(
     known = schemas or {}
     sources = [each.with_schemas(known.get(each.name, {})) if names_schemas(each) else each for each in sources]
     frames = _frames(spark, spec, sources, began, turns)
-    assert spec.trunk is not None
-    _check_read_once(frames[spec.trunk], sources)
+    _check_read_once(spec, frames, sources)
     _check_stateless(spec, frames)
-    again = not is_stateful(frames[spec.trunk])  # a batch may be tried: state would grow
+    again = not _keeps_state(spec, frames)  # a batch may be tried: state would grow
     if not again:
+        _check_one_mode(spec, frames)
         _check_rejects_nothing(spec)
     _check_letters_repeat(spec, frames)
     letters = dead_letter is not None and again
@@ -79,13 +81,13 @@ def build(
     flow = Flow(spec, tuple(branches))  # opens the sinks, which may make tables: checked first
     narrow = [source.select(_used(spark, flow, frames, source)) for source in sources]
     if narrow == list(sources) and not any(map(has_marks, sources)):
-        rows = _trunk(flow, frames)
+        rows = _rows(spark, flow, frames)
     else:
         try:
-            rows = _trunk(flow, _frames(spark, spec, narrow, began, turns, marking=True))
+            rows = _rows(spark, flow, _frames(spark, spec, narrow, began, turns, marking=True))
         except (SpecError, AnalysisException):  # a step names a column that it then drops: read all of them
             narrow = list(sources)
-            rows = _trunk(flow, _frames(spark, spec, sources, began, turns, marking=True))
+            rows = _rows(spark, flow, _frames(spark, spec, sources, began, turns, marking=True))
     stateful = is_stateful(rows)
     if stateful:
         for branch in flow.branches:
@@ -96,7 +98,7 @@ def build(
         sink.name: _types(frames[branch.rows], sink.columns) for branch in flow.branches for sink in branch.sinks
     }
     naming = [source for source in narrow if names_schemas(source)]
-    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chain_of(flow, sources), columns, naming)
+    return Pipeline(rows, flow, stateful, output_mode(spec), letters_of, chains_of(flow, sources), columns, naming)
 
 
 def types_of(source: Source) -> dict[str, str]:
@@ -126,15 +128,24 @@ def _branches(
         yield from branches_of(rows, frames[rows], group, letters=letters, again=again)
 
 
-def _trunk(flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
-    """Its rows, with no more columns than are needed where nothing stands between it and the sinks."""
-    assert flow.spec.trunk is not None
-    rows = frames[flow.spec.trunk]
-    if flow.spec.branches or any(step.rejects_rows for step in flow.spec.transforms if step.name == flow.spec.trunk):
-        return rows  # a dead letter has all columns of its row
-    return rows.select(
-        *map(quoted, dict.fromkeys(column for branch in flow.branches for column in branch.placed_columns))
-    )
+def _rows(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of the roots. The only root's rows are as they are: a query that runs keeps its plan."""
+    roots = flow.roots
+    columns = {root: _needed(flow, root) for root in roots}
+    if len(roots) > 1:
+        return union_of(spark, columns)
+    rows, needed = frames[roots[0]], columns[roots[0]]
+    return rows if needed is None else rows.select(*map(quoted, needed))
+
+
+def _needed(flow: Flow, root: str) -> list[str] | None:
+    """The columns that are needed of a root; None, all columns, where a step is between the root and its sinks."""
+    spec = flow.spec
+    later = any(spec.root_of(step.name) == root for step in spec.branches)
+    if later or any(step.rejects_rows for step in spec.transforms if step.name == root):
+        return None  # a dead letter has all columns of its row
+    own = (branch for branch in flow.branches if branch.rows == root)
+    return list(dict.fromkeys(column for branch in own for column in branch.placed_columns))
 
 
 def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], source: Source) -> list[str]:
@@ -144,21 +155,37 @@ def _used(spark: SparkSession, flow: Flow, frames: Mapping[str, DataFrame], sour
 
 
 def _check_stateless(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
-    """Behind the trunk a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence.
+    """Behind its root a step sees one checkpoint's rows alone: an aggregate there would be of those, in silence.
 
-    Where the trunk keeps state, a batch that is decided may run again, and gives the same rows only if each step does.
+    Where a root keeps state, a batch that is decided may run again, and gives the same rows only if each step does.
     """
-    assert spec.trunk is not None
-    trunk = frames[spec.trunk]
-    repeats = is_stateful(trunk)
+    stateful = [root for root in spec.roots if is_stateful(frames[root])]
     for step in spec.branches:
-        reason = new_state(trunk, frames[step.name], output_mode(spec))
-        if not reason and repeats and (why := unrepeatable(trunk, frames[step.name])):
-            reason = f"{why}, and {spec.trunk} keeps state, so that a batch may run again"
+        root = spec.root_of(step.name)
+        reason = new_state(frames[root], frames[step.name], output_mode(spec))
+        if not reason and stateful and (why := unrepeatable(frames[root], frames[step.name])):
+            keeping = root if root in stateful else stateful[0]
+            reason = f"{why}, and {keeping} keeps state, so that a batch may run again"
         if reason:
             message = f"transforms[{spec.transforms.index(step)}] ({step.name}): {reason}; it stands behind "
-            message += f"{spec.trunk}, where the flow to the sinks divides"
-            raise SpecError(message, remedy=f"do this in a step up to {spec.trunk}, or write in two pipelines")
+            message += f"{root}, where the flow to the sinks divides"
+            raise SpecError(message, remedy=f"do this in a step up to {root}, or write in two pipelines")
+
+
+def _keeps_state(spec: Spec, frames: Mapping[str, DataFrame]) -> bool:
+    return any(is_stateful(frames[root]) for root in spec.roots)
+
+
+def _check_one_mode(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
+    """Refuse roots with state whose output modes differ: Spark has one mode for the whole query."""
+    updating = {step.name for step in spec.transforms if step.output_mode == "update"}
+    stateful = [root for root in spec.roots if is_stateful(frames[root])]
+    modes = {root: bool(updating & {root, *behind(spec.inputs, (), [root])}) for root in stateful}
+    if len(set(modes.values())) > 1:
+        update = next(root for root, is_update in modes.items() if is_update)
+        append = next(root for root, is_update in modes.items() if not is_update)
+        message = f"{update} keeps state with output_mode update, and {append} with append: a query has one output mode"
+        raise SpecError(message, remedy="give the steps of both the same output_mode, or write in two pipelines")
 
 
 def _check_rejects_nothing(spec: Spec) -> None:
@@ -171,13 +198,12 @@ def _check_rejects_nothing(spec: Spec) -> None:
 
 def _check_letters_repeat(spec: Spec, frames: Mapping[str, DataFrame]) -> None:
     """Refuse a rule over rows that a second computation could not give. The batch finds what no plan shows."""
-    assert spec.trunk is not None
     for index, step in enumerate(spec.transforms):
         if not step.rejects_rows:
             continue
         reason = "" if is_deterministic(frames[step.name]) else "it is not deterministic"
-        if step in spec.branches:  # up to the trunk the time is that of the batch
-            reason = reason or unrepeatable(frames[spec.trunk], frames[step.name])
+        if step in spec.branches:  # up to the root the time is that of the batch
+            reason = reason or unrepeatable(frames[spec.root_of(step.name)], frames[step.name])
         if reason:
             message = f"transforms[{index}] ({step.name}): {reason}, and a rule has action dead-letter: its rows are "
             raise SpecError(message + "computed twice", remedy="use action skip or fail, or a step that repeats itself")
@@ -202,9 +228,9 @@ def _check_order(spec: Spec) -> None:
             raise SpecError(message, remedy=remedy)
 
 
-def _check_read_once(frame: DataFrame, sources: Sequence[Source]) -> None:
+def _check_read_once(spec: Spec, frames: Mapping[str, DataFrame], sources: Sequence[Source]) -> None:
     """Spark would read a source that stands twice in a query twice, each with positions of its own."""
-    leaves = streaming_leaves(frame)
+    leaves = [leaf for root in spec.roots for leaf in streaming_leaves(frames[root])]
     for index, source in enumerate(sources):
         times = leaves.count(format_name(source))
         if times != 1:
@@ -220,18 +246,17 @@ def sink_rows(
 ) -> dict[str, DataFrame]:
     """The rows as they leave the steps, by sink, with every column. Asks no sink. Raises SpecError for a wrong step."""
     frames = _frames(spark, spec, sources, began, turns)
-    assert spec.trunk is not None
-    _check_read_once(frames[spec.trunk], sources)
+    _check_read_once(spec, frames, sources)
     _check_stateless(spec, frames)
     return {entry.name: frames[entry.from_] for entry in spec.sinks if entry.from_ is not None}
 
 
-def trunk_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> DataFrame:
-    """The streaming query up to the trunk, to look at and not to be started. Asks no service. Raises SpecError."""
+def root_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> DataFrame:
+    """The streaming query up to the roots, to look at and not to be started. Asks no service. Raises SpecError."""
     frames = _frames(spark, spec, sources, {}, ALL_THERE)
-    assert spec.trunk is not None
-    _check_read_once(frames[spec.trunk], sources)
-    return frames[spec.trunk]
+    _check_read_once(spec, frames, sources)
+    roots = spec.roots
+    return frames[roots[0]] if len(roots) == 1 else union_of(spark, dict.fromkeys(roots))
 
 
 def _frames(

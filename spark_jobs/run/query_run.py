@@ -205,7 +205,7 @@ class QueryRun:
             pipeline.stateful,
             self.spec.checkpoint.timeout_s,
             pipeline.letters,
-            chain=pipeline.chain,
+            chains=pipeline.chains,
             ends=self._ends,
             period=self.period,
             skipping=self._skipping,

@@ -72,12 +72,23 @@ def compare(then: Plan | None, now: Plan, kept: int) -> Changes:
 
 
 def check_in_place(then: Plan | None, now: Plan) -> None:
-    """Raise IdentityError where steps that keep state have changed places: Spark would give each the other one's.
+    """Raise IdentityError where Spark cannot continue with its checkpoint: it knows sources and state by their places.
+
+    It refuses another number of sources. If steps that keep state have changed places, each would get the other's.
 
     Args:
         then: of the query that made the state; None: not known.
         now: of the query that is to go on with it.
     """
+    if then is not None and then.sources and len(then.sources) != len(now.sources):
+        added = [f"{name} is added" for name in now.sources if name not in then.sources]
+        dropped = [f"{name} is missing" for name in then.sources if name not in set(now.sources)]
+        message = f"the query reads other sources than before: source {', source '.join([*added, *dropped])}"
+        remedy = (
+            "change the sources back; or take a savepoint (`eos savepoint`) and start from it, which gives each source "
+            "its positions by its name"
+        )
+        raise IdentityError(message, remedy=remedy)
     operators, _, _ = _matched(then.operators if then is not None else (), now.operators)
     moved = [now.operators[number] for number, before in operators.items() if number != before]
     if moved:

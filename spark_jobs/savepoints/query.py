@@ -11,9 +11,9 @@ from spark_jobs.savepoints.plan import Operator, Plan, describe
 
 
 def plan_of(spec: Spec, rows: DataFrame) -> Plan:
-    """Of a pipeline's trunk."""
-    assert spec.trunk is not None
+    """Of a pipeline's roots."""
     by_format = {format_name(source): source.name for source in spec.sources}
     sources = tuple(by_format[leaf] for leaf in streaming_leaves(rows))
-    operators = tuple(Operator(*each) for each in state_operators(rows, spec.trunk))
+    first = spec.roots[0]  # the trunk; several roots are views, whose names the plan has
+    operators = tuple(Operator(*each) for each in state_operators(rows, first))
     return Plan(sources, operators, describe(spec), spec.text)

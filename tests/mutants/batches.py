@@ -13,10 +13,10 @@ MUTANTS: Final = (
         path="spark_jobs/batch/batch.py",
         before="""                    self._run(branch_jobs.writing(task, together=True))
                     return tries.looked(tries.locked)
-                if self.chain is not None:
+                if self.chains:
 """,
         after="""                    acknowledged = self._run(branch_jobs.writing(task, together=True))
-                elif self.chain is not None:
+                elif self.chains:
 """,
         caught_by=("tests/spark_jobs/batch/test_batch.py::test_h15_a_try_that_looks_for_equal_rows_is_never_decided",),
     ),
@@ -85,6 +85,22 @@ MUTANTS: Final = (
         caught_by=(
             "tests/spark_jobs/batch/test_batch.py::test_a_batch_that_leaves_out_too_many_records_is_not_decided",
         ),
+    ),
+    Mutant(
+        name="a row in the partition of another root is left out",
+        rule="docs/explanation/protocol.md, Several sinks, one decision",
+        path="spark_jobs/query/roots.py",
+        before="        frames[root] = _unwrapped(own.where(_must_be_of(root)), root)\n",
+        after="        frames[root] = _unwrapped(own.where(_is_of(root)), root)\n",
+        caught_by=("tests/spark_jobs/query/test_roots.py::test_a_row_in_the_partition_of_another_root_is_an_error",),
+    ),
+    Mutant(
+        name="two groups of sinks read one source",
+        rule="docs/reference/spec.md, Several sinks",
+        path="connectors/spec/flow.py",
+        before="        joined = [group for group in groups if group[0] & feeding]\n",
+        after="        joined = [group for group in groups if group[0] == feeding]\n",
+        caught_by=("tests/connectors/spec/test_flow.py::test_names_that_read_a_common_source_have_one_root",),
     ),
     Mutant(
         name="what a chained task leaves out is not counted",

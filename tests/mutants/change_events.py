@@ -13,10 +13,46 @@ _EVENTS: Final = f"{_TESTS}/test_debezium_events.py::test_"
 _TYPES: Final = f"{_TESTS}/test_debezium_types.py::test_"
 _AVRO: Final = f"{_TESTS}/test_debezium_avro.py::test_"
 _POSITIONS: Final = f"{_TESTS}/test_source_positions.py::test_"
+_CANAL: Final = "tests/connectors/formats/binlog_json/test_canal.py::test_"
 _READER_TESTS: Final = "tests/connectors/kafka/test_reader.py::test_"
+_TABLE_TESTS: Final = f"{_TESTS}/test_debezium_tables.py::test_"
+_BATCH_TESTS: Final = "tests/connectors/kafka/test_table_batches.py::test_"
+_TABLES_RULE: Final = "docs/reference/formats.md, Records with their own schema"
 _RULE: Final = "docs/reference/formats.md, Debezium"
 
 MUTANTS: Final = (
+    Mutant(
+        name="rows of a table have the metadata of other records",
+        rule=_TABLES_RULE,
+        path="connectors/kafka/table_batches.py",
+        before="    own = pa.array(numbers)\n",
+        after="    own = pa.array(np.arange(len(numbers)))\n",
+        caught_by=(f"{_BATCH_TESTS}a_batch_is_of_one_table",),
+    ),
+    Mutant(
+        name="a key with a field that its rows lack is the key of their table",
+        rule=_TABLES_RULE,
+        path=f"{_PACKAGE}/event_table.py",
+        before="    missing = [name for name in key if name not in row.names]\n",
+        after="    missing = []\n",
+        caught_by=(f"{_TABLE_TESTS}a_key_that_rows_do_not_have_makes_its_records_bad", f"{_TABLE_TESTS}keys_of_avro"),
+    ),
+    Mutant(
+        name="a table has a column of the name of a metadata column",
+        rule=_TABLES_RULE,
+        path="connectors/formats/tables.py",
+        before="        if name.lower() in reserved:\n",
+        after="        if name in own:\n",
+        caught_by=(f"{_TABLE_TESTS}a_record_without_a_table_is_bad_and_no_other",),
+    ),
+    Mutant(
+        name="the schema that a key names is not kept",
+        rule="H35",
+        path=f"{_PACKAGE}/avro_tables.py",
+        before="        outcome.schemas |= {name.format(key): each.fingerprint for key, each in found.items()}\n",
+        after="",
+        caught_by=(f"{_TABLE_TESTS}h35_schemas_of_values_and_keys_are_pinned",),
+    ),
     Mutant(
         name="an omitted record shifts the metadata of the rows behind it",
         rule=_RULE,
@@ -32,6 +68,48 @@ MUTANTS: Final = (
         before="metadata.why(may_be_bad).keys() - set(decoded.omitted)",
         after="metadata.why(may_be_bad).keys()",
         caught_by=(f"{_READER_TESTS}an_omitted_record_is_neither_a_row_nor_bad",),
+    ),
+    Mutant(
+        name="a row of a record has the metadata of another record",
+        rule=_RULE,
+        path=_READER,
+        before="            yield column if of_rows is None else column.take(of_rows)\n",
+        after="            yield column if of_rows is None else column.take(pa.array(numbers // 2))\n",
+        caught_by=(f"{_READER_TESTS}each_row_of_a_record_has_its_metadata",),
+    ),
+    Mutant(
+        name="rows of a bad record stay",
+        rule="docs/reference/formats.md, Maxwell and Canal",
+        path="connectors/formats/outcome.py",
+        before="            kept = ~np.isin(places, places[list(faults)])\n",
+        after="            kept = ~np.isin(np.arange(len(places)), list(faults))\n",
+        caught_by=(f"{_CANAL}one_bad_row_makes_the_message_bad",),
+    ),
+    Mutant(
+        name="an update of the key leaves the old row",
+        rule="docs/reference/formats.md, Maxwell and Canal",
+        path="connectors/formats/binlog_json/images.py",
+        before="        moved = self._moved(images)\n",
+        after="        moved = np.zeros(len(images.records), np.bool_)\n",
+        caught_by=(f"{_CANAL}an_update_of_keys_deletes_the_old_rows",),
+    ),
+    Mutant(
+        name="documents of other tables are rows",
+        rule="docs/reference/formats.md, Maxwell and Canal",
+        path="connectors/formats/binlog_json/documents.py",
+        before="            mine &= flags(pc.fill_null(pc.equal(parts[name], wanted), False))\n",
+        after="            mine &= flags(parts[name].is_valid())\n",
+        caught_by=(f"{_CANAL}messages_without_rows_of_the_table_are_omitted",),
+    ),
+    Mutant(
+        name="the rows of a key in one record have no order",
+        rule="docs/reference/sinks.md, Rows of one record",
+        path="connectors/log/keyed.py",
+        before="        return (*first, *(_BY_ROW if self.by_row else _BY_OFFSET))\n",
+        after="        return (*first, *_BY_OFFSET)\n",
+        caught_by=(
+            "tests/connectors/log/test_rows_of_one_record.py::test_the_last_row_of_a_key_in_a_record_is_the_newest",
+        ),
     ),
     Mutant(
         name="a flattened row counts as a heartbeat",
@@ -108,8 +186,8 @@ MUTANTS: Final = (
     Mutant(
         name="the millionth binlog file sorts before the others",
         rule=_RULE,
-        path=f"{_PACKAGE}/source_position.py",
-        before="    return _padded(numbers.take(coded.indices))\n",
+        path="connectors/formats/log_position.py",
+        before="    return padded(numbers.take(coded.indices))\n",
         after="    return numbers.take(coded.indices)\n",
         caught_by=(f"{_POSITIONS}positions_sort_as_the_log",),
     ),

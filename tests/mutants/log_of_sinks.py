@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/log/committer.py"
 _KEYED: Final = "connectors/log/keyed.py"
+_KEYED_ROWS: Final = "connectors/log/keyed_rows.py"
 _LISTED: Final = "connectors/log/segments.py"
 _NEWEST: Final = "connectors/log/newest.py"
 _SEGMENTS: Final = "connectors/log/segments.py"
@@ -174,8 +175,8 @@ MUTANTS: Final = (
         name="of several rows of a key the oldest one wins",
         rule=_MERGED,
         path=_KEYED,
-        before='((_OFFSET, "ascending"),',
-        after='((_OFFSET, "descending"),',
+        before='((_OFFSET, "ascending"), (GONE,',
+        after='((_OFFSET, "descending"), (GONE,',
         caught_by=(f"{_COMPLIANCE}::TestSqliteUpsert::test_the_greatest_offset_wins_whichever_comes_first",),
     ),
     Mutant(
@@ -205,7 +206,7 @@ MUTANTS: Final = (
     Mutant(
         name="a row that is deleted is kept",
         rule=_MERGED,
-        path=_KEYED,
+        path=_KEYED_ROWS,
         before="        return pc.fill_null(batch.column(self.upsert.deleted), False)\n",
         after="        return pc.and_(batch.column(self.upsert.deleted), pc.is_null(batch.column(self.upsert.deleted)))\n",
         caught_by=(f"{_COMPLIANCE}::TestSqliteUpsert::test_keys_are_deleted",),
@@ -213,7 +214,7 @@ MUTANTS: Final = (
     Mutant(
         name="a row without a place is taken for the newest",
         rule=_MERGED,
-        path=_KEYED,
+        path=_KEYED_ROWS,
         before="        for name in (*self.upsert.key, *order, *self.upsert.place):\n",
         after="        for name in (*self.upsert.key, *order):\n",
         caught_by=(f"{_KEYED_TESTS}::test_a_row_without_a_topic_is_neither_old_nor_new",),
@@ -221,7 +222,7 @@ MUTANTS: Final = (
     Mutant(
         name="a row whose key is NULL is merged",
         rule=_MERGED,
-        path=_KEYED,
+        path=_KEYED_ROWS,
         before="        for name in (*self.upsert.key, *order, *self.upsert.place):\n",
         after="        for name in (*order, *self.upsert.place):\n",
         caught_by=(f"{_COMPLIANCE}::TestSqliteUpsert::test_a_key_that_is_null_is_a_bad_row",),

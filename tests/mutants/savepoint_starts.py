@@ -70,8 +70,8 @@ MUTANTS: Final = (
         name="positions of a source that is gone are left behind without a word",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",
-        before=" for name in then.sources if name not in now.sources]",
-        after=" for name in then.sources if name in now.sources and not name]",
+        before='    dropped = [f"positions of source {name}" for name in then.sources if name not in now.sources]',
+        after='    dropped = [f"positions of source {name}" for name in then.sources if not name]',
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_and_positions_are_found_by_their_names",),
     ),
     Mutant(

@@ -293,7 +293,7 @@ MUTANTS: Final = (
         name="of rows of one checkpoint the greatest offset wins in spite of an order",
         rule="docs/reference/sinks.md, Rows with their own order",
         path="connectors/log/keyed.py",
-        before='        first: Order = () if self.order_by is None else ((_ORDER, "ascending"),)\n',
+        before='        first: Order = () if self.order_by is None else ((ORDER, "ascending"),)\n',
         after="        first: Order = ()\n",
         caught_by=(f"{_ORDERS}test_the_greatest_order_wins_in_a_checkpoint_and_after_it",),
     ),
@@ -316,7 +316,7 @@ MUTANTS: Final = (
     Mutant(
         name="a deletion loses the values that its row got in the same checkpoint",
         rule="docs/reference/sinks.md, Deletions that keep the row",
-        path="connectors/log/keyed.py",
+        path="connectors/log/keyed_rows.py",
         before="                newest = [*self._before.rows(), *",
         after="                newest = [*",
         caught_by=(f"{_ORDERS}test_a_deletion_keeps_the_newest_values_of_its_checkpoint",),

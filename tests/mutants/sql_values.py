@@ -19,6 +19,7 @@ _POSTGRES_ALTERS: Final = (f"{_TESTS}test_what_postgresql_would_alter_is_a_bad_r
 _EDGES: Final = (f"{_TESTS}test_limits_at_their_edges",)
 _KEYS: Final = (f"{_TESTS}test_h15_rows_of_one_key_of_postgresql_come_to_one_task",)
 _MAKING: Final = "tests/connectors/sql/test_schema_migration.py::"
+_WIDENING: Final = "tests/connectors/sql/test_widening.py::"
 
 MUTANTS: Final = (
     Mutant(
@@ -297,6 +298,22 @@ MUTANTS: Final = (
         before="                if statement in self.plan():\n                    raise",
         after="                if statement:\n                    raise",
         caught_by=(f"{_MAKING}test_who_fails_has_failed_only_if_it_is_not_done",),
+    ),
+    Mutant(
+        name="a driver narrows a column that another one has widened since it looked",
+        rule="docs/reference/sinks.md",
+        path="connectors/sql/schema_migration.py",
+        before="                statements = self._changes(self.look())",
+        after="                statements = self._changes(seen)",
+        caught_by=(f"{_WIDENING}test_another_driver_that_widened_more_is_not_undone",),
+    ),
+    Mutant(
+        name="a start widens a column whose type the spec declares",
+        rule="docs/reference/sinks.md",
+        path="connectors/sql/widening.py",
+        before="[row for row in self.rows if row.name not in self.kept]",
+        after="list(self.rows)",
+        caught_by=(f"{_WIDENING}test_a_type_that_the_spec_declares_stays",),
     ),
     Mutant(
         name="PostgreSQL cuts off the rest of a long name",

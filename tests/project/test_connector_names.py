@@ -18,7 +18,11 @@ NAMES: Final = {
 WORDS: Final = {name for name in NAMES if hasattr(builtins, name)}
 """Connectors that are called as a function of Python is: only a text that is the whole name names them."""
 OWN: Final = ("connectors/kafka/", "connectors/sql/", "connectors/terminal/", "connectors/testing/")
-CLIENTS: Final = ("connectors/schema_registry/", "connectors/formats/debezium/")
+CLIENTS: Final = (
+    "connectors/schema_registry/",
+    "connectors/formats/debezium/",
+    "connectors/formats/json_recognition.py",
+)
 """Packages whose client is a part of a package of Kafka's, or that read what Kafka Connect writes."""
 EXCEPTIONS: Final = {
     "spark_jobs/adapters/kafka_format.py": "the format `eos_kafka` for queries of the user's own",

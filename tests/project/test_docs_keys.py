@@ -25,7 +25,7 @@ def test_the_page_names_the_keys_of_the_schema_and_no_others() -> None:
 def _as_written(path: str) -> str:
     """Keys of a dead letter are those of a sink, `key_format` has the keys of `format`, and security its own table."""
     path = re.sub(r"^dead_letter\.", "sinks[].", path)
-    path = re.sub(r"^sinks\[\]\.key_format\.", "sinks[].format.", path)
+    path = re.sub(r"^(sources|sinks)\[\]\.key_format\.", r"\1[].format.", path)
     return re.sub(r"^(sources|sinks)\[\]\.security\.", "security.", path)
 
 

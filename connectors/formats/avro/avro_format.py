@@ -42,7 +42,7 @@ class AvroFormat:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the reader's schema. Raises SpecError if it is not valid."""
-        return _columns(self.reader)
+        return columns_of(self.reader)
 
     @property
     def names_schemas(self) -> bool:
@@ -102,7 +102,8 @@ class AvroFormat:
 
 
 @lru_cache(_PLANS)
-def _columns(reader: str) -> pa.Schema:
+def columns_of(reader: str) -> pa.Schema:
+    """Return the columns of a reader's schema. Raises SpecError if it is not valid."""
     return ArrowTypes(parsed(reader)).columns()
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AvroEntry(FormatEntry):
-    """`format: {type: avro, schema_file: …}`: each value is one Avro record."""
+    """`format: {type: avro, schema_file: …}`: each value is one Avro record. Without a schema, it is of any type."""
 
     api_version: ClassVar[int] = 1
     template: ClassVar[str] = (
@@ -30,7 +30,8 @@ class AvroEntry(FormatEntry):
 
     type: Literal["avro"]
     text: NonEmpty | None = Field(None, alias="schema")
-    """The reader's schema as JSON text: its fields are the columns."""
+    """The reader's schema as JSON text: its fields are the columns. With a registry, it may be missing: each record is
+    then read with its own schema, and a sink of several tables takes the rows."""
     schema_file: LocalPath | None = None
     """A file with the reader's schema, from the spec's folder; instead of `schema`."""
     encoding: Literal["plain", "single-object", "confluent"] = "plain"
@@ -44,7 +45,7 @@ class AvroEntry(FormatEntry):
 
     @model_validator(mode="after")
     def _check(self) -> AvroEntry:
-        if (self.text is None) == (self.schema_file is None):
+        if (self.text is None) == (self.schema_file is None) and not self.describes_itself:
             found = "both schema and schema_file" if self.text else "neither schema nor schema_file"
             raise wrong(found, "schema_file: orders.avsc", at="schema_file")
         if self.encoding == "plain" and len(self.writer_schema_files) > 1:
@@ -64,11 +65,17 @@ class AvroEntry(FormatEntry):
         return self
 
     @property
+    def describes_itself(self) -> bool:
+        return self.text is None and self.schema_file is None and self.encoding == "confluent"
+
+    @property
     def extras(self) -> frozenset[str]:
         return frozenset({"avro"} if self.registry is None else {"avro", "registry"})
 
     @property
     def schema_text(self) -> str:
+        if self.describes_itself:
+            return ""
         return self.text if self.text is not None else schema_in(self.schema_file)
 
     @classmethod
@@ -102,11 +109,21 @@ class AvroEntry(FormatEntry):
 
     def build(self) -> Format:
         require("avro")
+        if self.describes_itself:
+            return self._tables()
         from connectors.formats.avro.avro_format import AvroFormat
 
         built = AvroFormat(self.schema_text, self._writers(), self.truncate_nanoseconds)
         built.validate()
         return built
+
+    def _tables(self) -> Format:
+        assert self.registry is not None
+        require("registry")
+        from connectors.formats.avro.self_describing import SelfDescribingAvro
+        from connectors.formats.avro.writers import RegisteredWriters
+
+        return SelfDescribingAvro(RegisteredWriters(self.registry.connection()), self.truncate_nanoseconds)
 
     def _writers(self) -> Writers:
         from connectors.formats.avro.writers import GivenWriters, OneWriter, RegisteredWriters

@@ -11,7 +11,7 @@ import pyarrow as pa
 from connectors.api.contracts import Finding
 from connectors.formats.avro.avro_format import AvroFormat
 from connectors.formats.avro.writers import RegisteredWriters
-from connectors.formats.debezium.avro_schema import OMITTED, AvroPlan, Declared, event_plan, key_plan
+from connectors.formats.debezium.avro_schema import OMITTED, AvroPlan, Declared, event_plan, key_plan, scalar_plan
 from connectors.formats.debezium.events import Events, KeyRows
 from connectors.formats.debezium.rows import Document, RowReader, Struct
 from connectors.formats.debezium.source_position import SOURCE
@@ -50,6 +50,20 @@ class AvroEvents:
             before, after = parts.get("before", nothing), parts.get("after", nothing)
             source = _source(parts.get("source"), len(found))
             yield Events(found, parts["op"].cast(pa.string()), before, after, source, self._reader(plan))
+
+    def rows(self, values: pa.Array, outcome: Outcome) -> Iterator[KeyRows]:
+        """Yield the rows of values that are rows themselves."""
+        for plan, found, rows in self._decoded(values, np.arange(len(values)), outcome, self._key_plan):
+            yield KeyRows(found, pa.StructArray.from_arrays(rows.columns, fields=list(rows.schema)), self._reader(plan))
+
+    def scalars(self, keys: pa.Array, column: str, outcome: Outcome) -> Iterator[KeyRows]:
+        """Yield one column of keys that are its values."""
+
+        def plan_of(found: RegisteredSchema, declared: Declared) -> AvroPlan | str:
+            return scalar_plan(found.text, found.references, self.schema, declared, column)
+
+        for plan, found, rows in self._decoded(keys, np.arange(len(keys)), outcome, plan_of):
+            yield KeyRows(found, pa.StructArray.from_arrays(rows.columns, names=[column]), self._reader(plan))
 
     def keys(self, keys: pa.Array, places: Ints, outcome: Outcome) -> Iterator[KeyRows]:
         refused = Outcome(self.schema, schemas=outcome.schemas)

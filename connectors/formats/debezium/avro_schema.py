@@ -96,6 +96,21 @@ def table_columns(text: str, references: tuple[str, ...]) -> Mapping[str, tuple[
     return {name: (decoded.field(name).type, each.written) for name, each in columns.items()}
 
 
+def record_of(text: str, references: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """Return the name of a record, as Connect names it, and the names of its fields.
+
+    Raises SpecError if the schema is of another type.
+    """
+    try:
+        types = _Types(json.loads(inlined(text, references)))
+        fields = tuple(types.fields(types.root))
+    except _UnreadableError as error:
+        raise SpecError(str(error)) from None
+    root = types.root
+    named = root.get("connect.name")
+    return named if isinstance(named, str) else _full_name(root["name"], root.get("namespace", "")), fields
+
+
 @lru_cache(_KEPT)
 def key_plan(text: str, references: tuple[str, ...], row: pa.Schema, declared: Declared) -> AvroPlan | str:
     """Return the plan for keys of a writer's schema, or why they cannot be read. Pure."""
@@ -106,6 +121,23 @@ def key_plan(text: str, references: tuple[str, ...], row: pa.Schema, declared: D
             return "it has no column of the schema"
         reader = json.dumps(_record("Key", {name: each.node for name, each in columns.items()}))
         return _plan(reader, row, columns, pa.struct(list(ArrowTypes(parse_schema(reader)).columns())), False)
+    except (SpecError, _UnreadableError) as error:
+        return str(error)
+
+
+@lru_cache(_KEPT)
+def scalar_plan(
+    text: str, references: tuple[str, ...], row: pa.Schema, declared: Declared, column: str
+) -> AvroPlan | str:
+    """Return the plan for keys that are the value of one column, or why they cannot be read. Pure."""
+    try:
+        types = _Types(json.loads(inlined(text, references)))
+        if types.name(types.branch(types.root)) in ("record", "array", "map"):
+            return "its schema is not that of a number or a text"
+        found = types.column(types.root, dict(declared).get(column))
+        reader = json.dumps(found.node)
+        kind = ArrowTypes(parse_schema(reader)).columns().field(0).type
+        return _plan(reader, row, {column: found}, pa.struct([(column, kind)]), False)
     except (SpecError, _UnreadableError) as error:
         return str(error)
 
@@ -198,12 +230,12 @@ class _Types:
     def columns(self, record: Any, names: Collection[str], declared: Declared) -> dict[str, _Column]:
         """Return the columns of a record that the schema has."""
         known = dict(declared)
-        found = {}
-        for name, node in self.fields(record).items():
-            if name in names:
-                written = known.get(name) or self._written(node)
-                found[name] = _Column(self.expanded(node, is_raw=written is not None), written)
-        return found
+        return {name: self.column(node, known.get(name)) for name, node in self.fields(record).items() if name in names}
+
+    def column(self, node: Any, declared: Written | None) -> _Column:
+        """Return the column of values of a type."""
+        written = declared or self._written(node)
+        return _Column(self.expanded(node, is_raw=written is not None), written)
 
     def _written(self, node: Any) -> Written | None:
         """Return Connect's type if the meaning of the values depends on it."""

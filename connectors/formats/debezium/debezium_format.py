@@ -13,23 +13,13 @@ import pyarrow.compute as pc
 
 from connectors.api.contracts import Finding
 from connectors.api.decoding import Decoded
-from connectors.formats.debezium.casting import Faults, add_faults, flags
+from connectors.formats.casting import Faults, add_faults, flags
+from connectors.formats.change_rows import EVENT, moments, null_where, required, without_values
 from connectors.formats.debezium.events import Encoding, Events, KeyRows
-from connectors.formats.debezium.rows import null_where, required, unavailable, without_values
-from connectors.formats.debezium.source_position import positions, times
+from connectors.formats.debezium.rows import unavailable
+from connectors.formats.debezium.source_position import positions
 from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags
-
-OP, DELETED, POSITION, SOURCE_TS = "_op", "_deleted", "_position", "_source_ts"
-EVENT: Final = pa.schema(
-    [
-        pa.field(OP, pa.string(), nullable=False),
-        pa.field(DELETED, pa.bool_(), nullable=False),
-        pa.field(POSITION, pa.string()),
-        pa.field(SOURCE_TS, pa.timestamp("us", "UTC")),
-    ]
-)
-"""The columns of an event, behind the columns of its row."""
 
 _DELETE, _TRUNCATE = "d", "t"
 _WRITES: Final = pa.array(["c", "u", "r"])
@@ -148,7 +138,8 @@ class DebeziumFormat:
         self._add_rows(events, columns, faults, outcome)
 
     def _add_rows(self, events: Events, columns: Sequence[pa.Array], faults: Faults, outcome: Outcome) -> None:
-        at, wrong = times(events.source)
+        millis, micros = (pc.struct_field(events.source, [name]) for name in ("ts_ms", "ts_us"))
+        at, wrong = moments(millis, micros)
         add_faults(faults, wrong, "source: its time is not in the years 1 to 9999")
         parts = [*columns, events.ops, pc.equal(events.ops, _DELETE), positions(events.source), at]
         outcome.add(events.places, pa.record_batch(parts, schema=self.schema), faults)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from connectors.api.decoding import Format
     from connectors.formats.debezium.events import Encoding
+    from connectors.formats.debezium.table_events import TableEncoding
+    from connectors.formats.debezium.written import Written
 
 
 def check_types(row: pa.Schema, types: Mapping[str, str]) -> None:
@@ -35,8 +37,17 @@ def check_types(row: pa.Schema, types: Mapping[str, str]) -> None:
             raise mistaken(error, at="types") from None
 
 
+def check_names(types: Mapping[str, str]) -> None:
+    """Raise pydantic's error if the key `types` has a type that no column is read from."""
+    from connectors.formats.debezium.readings import WRITTEN  # loads pyarrow, as the schema does
+
+    for column, name in types.items():
+        if name not in WRITTEN:
+            raise wrong(f"column {column} is not read from {name!r}", *WRITTEN, at="types")
+
+
 class DebeziumEntry(FormatEntry):
-    """`format: {type: debezium, schema: …}`: each value is a change event of one table."""
+    """`format: {type: debezium, schema: …}`: each value is a change event of a table, by default of any table."""
 
     api_version: ClassVar[int] = 1
     is_special: ClassVar[bool] = True
@@ -44,8 +55,9 @@ class DebeziumEntry(FormatEntry):
     template_columns: ClassVar[str] = "id, name, _deleted, _partition, _offset"
 
     type: Literal["debezium"]
-    ddl: Annotated[NonEmpty, AfterValidator(checked_ddl)] = Field(alias="schema")
-    """Columns of the table and their types as Spark SQL writes them: `id BIGINT NOT NULL, price DECIMAL(10,2)`."""
+    ddl: Annotated[NonEmpty, AfterValidator(checked_ddl)] | None = Field(None, alias="schema")
+    """Columns of the table and their types as Spark SQL writes them: `id BIGINT NOT NULL, price DECIMAL(10,2)`.
+    Without them each event brings the schema of its table, and a sink of several tables takes the rows."""
     types: dict[NonEmpty, NonEmpty] = Field(default_factory=dict)
     """Debezium's types of columns, such as `at: MicroTimestamp`, for events without a schema."""
     encoding: Literal["json", "confluent"] = "json"
@@ -59,9 +71,14 @@ class DebeziumEntry(FormatEntry):
 
     @model_validator(mode="after")
     def _check(self) -> DebeziumEntry:
-        from connectors.formats.debezium.debezium_format import EVENT  # loads pyarrow, as the schema does
+        from connectors.formats.change_rows import EVENT  # loads pyarrow, as the schema does
 
         check_encoding(self.encoding, self.registry)
+        if self.ddl is None:
+            if self.documents:
+                raise wrong("documents do not state their columns", 'schema: "_id STRING, …"', at="documents")
+            check_names(self.types)
+            return self
         row = self._row
         taken = [name for name in row.names if name.lower() in EVENT.names]
         if taken:
@@ -92,12 +109,17 @@ class DebeziumEntry(FormatEntry):
 
     @property
     def schema_text(self) -> str:
-        return self.ddl
+        return self.ddl or ""
+
+    @property
+    def describes_itself(self) -> bool:
+        return self.ddl is None
 
     @property
     def _row(self) -> pa.Schema:
         from connectors.formats.ddl import parse_ddl
 
+        assert self.ddl is not None
         return parse_ddl(self.ddl)
 
     @property
@@ -105,21 +127,38 @@ class DebeziumEntry(FormatEntry):
         return frozenset() if self.registry is None else frozenset({"avro", "registry"})
 
     def build(self) -> Format:
+        for extra in sorted(self.extras):
+            require(extra)
         from connectors.formats.debezium.debezium_format import DebeziumFormat
 
-        return DebeziumFormat(self._row, self._events(), self.truncate)
+        if self.ddl is not None:
+            return DebeziumFormat(self._row, self._events(), self.truncate)
+        from connectors.formats.debezium.self_describing import SelfDescribingDebezium
 
-    def _events(self) -> Encoding:
+        return SelfDescribingDebezium(self._tables(), self.truncate)
+
+    @property
+    def _types(self) -> Mapping[str, Written]:
         from connectors.formats.debezium.written import Written
 
-        types = {column: Written(name) for column, name in self.types.items()}
+        return {column: Written(name) for column, name in self.types.items()}
+
+    def _events(self) -> Encoding:
         if self.registry is None:
             from connectors.formats.debezium.json_events import JsonEvents
 
-            return JsonEvents(self._row, types, self.documents)
-        for extra in ("avro", "registry"):
-            require(extra)
+            return JsonEvents(self._row, self._types, self.documents)
         from connectors.formats.avro.writers import RegisteredWriters
         from connectors.formats.debezium.avro_events import AvroEvents
 
-        return AvroEvents(self._row, RegisteredWriters(self.registry.connection()), types, self.documents)
+        return AvroEvents(self._row, RegisteredWriters(self.registry.connection()), self._types, self.documents)
+
+    def _tables(self) -> TableEncoding:
+        if self.registry is None:
+            from connectors.formats.debezium.json_tables import JsonTables
+
+            return JsonTables(self._types)
+        from connectors.formats.avro.writers import RegisteredWriters
+        from connectors.formats.debezium.avro_tables import AvroTables
+
+        return AvroTables(RegisteredWriters(self.registry.connection()), self._types)

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.api.contracts import Finding
-from connectors.formats.debezium.casting import flags
+from connectors.formats.casting import flags
 from connectors.formats.debezium.events import Events, KeyRows
 from connectors.formats.debezium.rows import Document, RowReader, Struct, Types
 from connectors.formats.debezium.schema_part import Group, groups
 from connectors.formats.debezium.source_position import SOURCE
 from connectors.formats.debezium.written import Written
+from connectors.formats.json_images import name_column
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags, Ints
@@ -101,29 +102,15 @@ def _decoded(group: Group, decoder: JsonFormat, outcome: Outcome) -> tuple[Ints,
     if not decoded.bad:
         return group.places, group.payloads, decoded.rows
     outcome.reject_each(
-        group.places, {each.index: _named(each.reason, group.payloads, each.index, decoder) for each in decoded.bad}
+        group.places,
+        {each.index: name_column(each.reason, group.payloads, each.index, decoder, _IMAGES) for each in decoded.bad},
     )
     kept = np.ones(len(group.places), np.bool_)
     kept[[each.index for each in decoded.bad]] = False
     return group.places[kept], group.payloads.filter(pa.array(kept)), decoded.rows
 
 
-_SEVERAL: Final = ("after", "before")
-_NO_OBJECT: Final = ": expected object, "
-
-
-def _named(reason: str, payloads: pa.Array, at: int, decoder: JsonFormat) -> str:
-    """Return the reason with the name of the column, where it names only the image of the row."""
-    image = next((name for name in _SEVERAL if reason.startswith(f"field {name}: ")), None)
-    if image is None or _NO_OBJECT in reason or not pa.types.is_struct(decoder.schema.field(image).type):
-        return reason
-    for column in decoder.schema.field(image).type:
-        only = JsonFormat(pa.schema([(image, pa.struct([column]))]))
-        if only.decode(payloads.slice(at, 1)).bad:
-            return reason.replace(f"field {image}", f"field {image}/{column.name}", 1)
-    return reason
-
-
+_IMAGES: Final = ("after", "before")
 _HEARTBEAT: Final = r'^\s*\{(\s*"ts_(ms|us|ns)"\s*:\s*[0-9]+\s*,?)+\}\s*$'
 _TRANSACTION: Final = (r'"status"\s*:\s*"(BEGIN|END)"', r'"event_count"\s*:', r'"data_collections"\s*:')
 _SCHEMA_CHANGE: Final = (r'"source"\s*:\s*\{', r'"tableChanges"\s*:', r'"ddl"\s*:')

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from connectors.formats.avro.unscaled import decimal_column
-from connectors.formats.debezium.casting import cast_each, flags, is_castable
+from connectors.formats.casting import cast_each, flags, is_castable
 from connectors.formats.debezium.times import days, moments, times_of_day
 from connectors.formats.debezium.written import Written
 from connectors.formats.spans import Flags
@@ -106,6 +106,8 @@ _TAKEN: Final[Mapping[Callable[[pa.DataType], bool], tuple[str, ...]]] = {
     pt.is_string: ("string", *_TIMES),
 }
 """By a test of the column's type, the types that it can be read from."""
+WRITTEN: Final = tuple(dict.fromkeys(name for names in _TAKEN.values() for name in names))
+"""All types that a column can be read from."""
 
 
 def _assumed(target: pa.DataType) -> str:

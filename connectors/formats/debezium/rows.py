@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from connectors.formats.debezium.casting import Faults, add_faults, flags
+from connectors.formats.casting import Faults, add_faults, flags
 from connectors.formats.debezium.readings import Reading, reading_of
 from connectors.formats.debezium.written import Written
 from connectors.formats.json_values import JsonFormat
@@ -118,23 +118,3 @@ def unavailable(column: pa.Array) -> Flags | None:
         return None
     found = pc.is_in(column, pa.array(_PLACEHOLDERS, pa.string()).cast(kind))
     return flags(found) if found.true_count else None
-
-
-def null_where(column: pa.Array, chosen: Flags) -> pa.Array:
-    """Return the column with null at some places."""
-    return pc.if_else(pa.array(chosen), pa.scalar(None, column.type), column)
-
-
-def without_values(columns: Sequence[pa.Array], count: int) -> Flags:
-    """Return which of `count` rows have null in each column."""
-    empty = np.ones(count, np.bool_)
-    for column in columns:
-        empty &= flags(column.is_null())
-    return empty
-
-
-def required(schema: pa.Schema, columns: Sequence[pa.Array], chosen: Flags, faults: Faults) -> None:
-    """Add the chosen rows in which a column that is NOT NULL is null to `faults`."""
-    for field, column in zip(schema, columns, strict=True):
-        if not field.nullable and column.null_count:
-            add_faults(faults, flags(column.is_null()) & chosen, f"{field.name} is NOT NULL, and null or absent")

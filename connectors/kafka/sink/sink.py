@@ -25,7 +25,7 @@ from connectors.kafka.sink.target import Facts, Topics
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
 from connectors.log.place import LogPlace
-from connectors.log.writer import LogWriter
+from connectors.log.writer import LogWriter, appending_writer
 from eos.errors import TargetError
 from twophase import faults
 from twophase.ids import TransactionId
@@ -146,7 +146,8 @@ class KafkaSink:
         """See Sink. Asks the cluster only where a row names its topic."""
         rows, topics = self._opened
         slots = self.log.slots_for(replaces)
-        return LogWriter(self.log.open(), Messages(self.layout, rows, topics, self.encoders), slots, transaction)
+        messages = Messages(self.layout, rows, topics, self.encoders)
+        return appending_writer(self.log.open(), messages, slots, transaction)
 
     def direct_writer(self, transaction: TransactionId) -> KafkaDirectWriter:
         rows, topics = self._opened

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from connectors.log.chunks import by_table, table_in
 from connectors.log.ledger import Share, gap, missing_segments
 from connectors.log.merge import merge_of
 from connectors.log.segments import segment_of
@@ -91,7 +92,8 @@ def _apply(store: Store, storage: Storage, target: Target, share: Share, put: Pu
             tables.insert_witness(store, each.transaction, each.rows)
         refs = [ref for each in share.committables if (ref := segment_of(each)) is not None]
         if refs:
-            put(chain.from_iterable(read_segment(storage, ref) for ref in refs))
+            for rows in by_table(read_segment(storage, ref) for ref in refs):
+                put(rows)
             faults.point("applying", share.checkpoint_id, sink)
     return [CommitOutcome.COMMITTED] * len(share.committables)
 
@@ -102,6 +104,7 @@ def _put(store: Store, table: str, batches: Iterator[pa.RecordBatch]) -> None:
     if first is None:
         return
     rows, merge = chain([first], batches), merge_of(first.schema)
+    table = table_in(first.schema) or table
     if merge is not None:
         store.merge(table, merge, rows)
     else:

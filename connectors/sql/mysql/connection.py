@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -82,7 +84,8 @@ class LoadingConnection(GuardedConnection):
 
     _payload: memoryview | None = None
     _sock: Any
-    _force_close: Any  # of the base class, as the two that follow; its stubs leave them out
+    _read_timeout: Any  # of the base class, as the three that follow; its stubs leave them out
+    _force_close: Any
     _execute_command: Any
     _read_packet: Any
     server_version: str
@@ -104,6 +107,15 @@ class LoadingConnection(GuardedConnection):
             message = "the server asked for a local file that this statement does not send"
             raise err.OperationalError(CR.CR_SERVER_LOST, message)
         return payload
+
+    @contextmanager
+    def patient(self, timeout_s: int) -> Iterator[None]:
+        """Wait so long for each answer meanwhile. The socket notices a server that has vanished before."""
+        before, self._read_timeout = self._read_timeout, timeout_s
+        try:
+            yield
+        finally:
+            self._read_timeout = before
 
     def _read_query_result(self, unbuffered: bool = False) -> int:
         """As in PyMySQL, but for the class of the result."""

@@ -47,7 +47,7 @@ def check(
     Args:
         name: the sink's.
         url: the sink's; a secret.
-        table: the target.
+        table: the target; empty for a sink of several tables.
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
@@ -59,6 +59,7 @@ def check(
     def look(session: Session) -> Iterator[Finding]:
         own = permits.TABLES if two_phase else LOG_TABLES
         left_out = (frozenset() if prepares else _TO_PREPARE) | (frozenset() if two_phase else _TO_LIST)
+        left_out |= frozenset() if table else {"target"}
         all_checks: dict[str, checks.Check] = {
             "product": lambda: iter([requirements.what_answers(session, prepares=prepares)]),
             "prepared branches": lambda: requirements.can_prepare(session),
@@ -74,7 +75,7 @@ def check(
             "prepared transactions": lambda: _recover(session),
             "own tables": lambda: checks.own_tables(session, own, masked(url)),
             "target": lambda: _target(session, table, compare, ahead, two_phase=two_phase, merged=merged),
-            "LOAD DATA LOCAL": lambda: _try_load_local(url, find_target(session, table)),
+            "LOAD DATA LOCAL": lambda: _try_load_local(url, find_target(session, table) if table else None),
         }
         yield _reachable(name, session, url)
         yield from checks.run(name, all_checks, leave_out=left_out)

@@ -92,7 +92,7 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
 
 
 def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
-    """What a run never does: it could change values that are there, or take hours."""
+    """A change for people only: it could alter stored values, or take hours."""
     in_key = column.name in (part.column for index in target.unique for part in index.parts)
     better = TYPES.of(row.type, in_key=in_key)
     if better is None:

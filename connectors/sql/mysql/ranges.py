@@ -20,7 +20,7 @@ from connectors.sql.limits import (
 )
 from connectors.sql.mysql.target import TargetColumn
 
-_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+INTEGER_BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 _SIZES: Final = {"tiny": 2**8 - 1, "": 2**16 - 1, "medium": 2**24 - 1}  # bytes; no value of ours is too long for LONG
 _LENGTH: Final = re.compile(r"(?:var)?(?:char|binary)\((\d+)\)")
 _MOMENTS: Final = ("0000-01-01", "9999-12-31 23:59:59.999999")
@@ -41,7 +41,7 @@ class Range:
     @classmethod
     def of(cls, column: TargetColumn, kind: pa.DataType) -> Self:
         """Of a column that takes values of this type."""
-        name, unsigned, bits = column.type, column.unsigned, _BITS.get(column.type)
+        name, unsigned, bits = column.type, column.unsigned, INTEGER_BITS.get(column.type)
         length = _LENGTH.match(column.declared)  # MariaDB adds that it is compressed
         if name == "bit":
             return cls(integers=integer_range(column.precision, unsigned=True))

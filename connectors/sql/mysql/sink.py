@@ -18,6 +18,7 @@ from connectors.sql.mysql.server import mysql_committer
 from connectors.sql.mysql.store import MySqlStore, merge_problems
 from connectors.sql.mysql.target import Target, find_target, missing
 from connectors.sql.mysql.types import types_of
+from connectors.sql.mysql.widening import MySqlWidener
 from connectors.sql.mysql.writer import MySqlDirectWriter, MySqlWriter
 from connectors.sql.partitioning import Partitioning
 from connectors.sql.schema_match import RowColumn, SchemaMatch
@@ -54,6 +55,9 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
 
     def _types(self, session: Session) -> Types:
         return types_of(session.dialect)
+
+    def _widener(self, session: Session) -> MySqlWidener:
+        return MySqlWidener(session)
 
     def _find(self, session: Session) -> Target | None:
         return find_target(session, self.table)

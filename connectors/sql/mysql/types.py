@@ -14,8 +14,8 @@ from connectors.sql.mysql.dialect import Dialect
 from connectors.sql.mysql.engine import quote
 from connectors.sql.schema_migration import KEY_LENGTH, Tests, Types
 
-_DIGITS: Final = 65
-_SCALE: Final = 30
+MOST_DIGITS: Final = 65  # of a DECIMAL
+MOST_SCALE: Final = 30
 
 _BY_KIND: Final[Tests] = {
     types.is_boolean: "BOOLEAN",
@@ -44,7 +44,7 @@ _IN_KEY: Final[Tests] = {
 
 def _decimal(kind: pa.DataType) -> str | None:
     """With all of its digits."""
-    fits = kind.precision <= _DIGITS and 0 <= kind.scale <= _SCALE
+    fits = kind.precision <= MOST_DIGITS and 0 <= kind.scale <= MOST_SCALE
     return f"DECIMAL({kind.precision},{kind.scale})" if fits else None
 
 

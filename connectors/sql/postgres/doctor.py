@@ -43,7 +43,7 @@ def check(
     Args:
         name: the sink's.
         url: the sink's; a secret.
-        table: the target.
+        table: the target; empty for a sink of several tables.
         compare: compares the rows with the table, where the rows are known; raises ConnectorError.
         ahead: what a run would make.
         writers: how many connections may write at once, where that is known.
@@ -68,7 +68,8 @@ def check(
             "target": lambda: _target(session, table, compare, ahead, late=late),
         }
         yield _reachable(name, session, url)
-        yield from checks.run(name, all_checks, leave_out=() if prepares else _TWO_PHASE)
+        left_out = (frozenset() if prepares else _TWO_PHASE) | (frozenset() if table else {"target"})
+        yield from checks.run(name, all_checks, leave_out=left_out)
 
     return checks.connected(name, lambda: masked(url), lambda: Session(url), look)
 

@@ -25,7 +25,7 @@ from connectors.sql.postgres.target import Target, TargetColumn
 from connectors.sql.postgres.types import TYPES
 from connectors.sql.schema_match import RowColumn, SchemaMatch, match_columns
 
-_BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
+INTEGER_BITS: Final = {"int2": 16, "int4": 32, "int8": 64}
 
 
 class Form(Enum):
@@ -81,7 +81,7 @@ def _plan(target: Target, row: RowColumn, column: TargetColumn) -> ColumnPlan | 
         form=form,
         length=column.length,
         fraction=column.fraction,
-        bits=_BITS.get(column.type),
+        bits=INTEGER_BITS.get(column.type),
         digits=_digits(kind, column),
         dated=column.type in ("date", "timestamp", "timestamptz"),
         members=column.members,
@@ -100,7 +100,7 @@ def _digits(kind: pa.DataType, column: TargetColumn) -> tuple[int, int] | None:
 
 
 def _or_change(target: Target, row: RowColumn, column: TargetColumn) -> str:
-    """What a run never does: it could change values that are there, or take hours."""
+    """A change for people only: it could alter stored values, or take hours."""
     in_key = column.name in (name for index in target.unique for name in index.columns)
     better = TYPES.of(row.type, in_key=in_key)
     if better is None:
@@ -132,7 +132,8 @@ def _double(kind: pa.DataType, _column: TargetColumn) -> Form | None:
 
 def _real(kind: pa.DataType, _column: TargetColumn) -> Form | None:
     exact = types.is_integer(kind) and kind.bit_width < 32
-    return Form.PLAIN if types.is_float32(kind) or types.is_float16(kind) or exact else None
+    # The double's digits name the value exactly, also if the column is a DOUBLE PRECISION by the time they are read.
+    return Form.DOUBLE if types.is_float32(kind) or types.is_float16(kind) or exact else None
 
 
 def _text(kind: pa.DataType, _column: TargetColumn) -> Form | None:

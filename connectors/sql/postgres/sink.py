@@ -22,6 +22,7 @@ from connectors.sql.postgres.server import postgres_committer
 from connectors.sql.postgres.store import PostgresStore
 from connectors.sql.postgres.target import Target, find_target, missing
 from connectors.sql.postgres.types import TYPES
+from connectors.sql.postgres.widening import PostgresWidener
 from connectors.sql.postgres.writer import PostgresDirectWriter, PostgresWriter
 from connectors.sql.schema_match import RowColumn, SchemaMatch
 from connectors.sql.schema_migration import Types
@@ -60,6 +61,9 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     def _types(self, session: Session) -> Types:
         del session
         return TYPES
+
+    def _widener(self, session: Session) -> PostgresWidener:
+        return PostgresWidener(session)
 
     def _find(self, session: Session) -> Target | None:
         return find_target(session, self.table)

@@ -44,7 +44,7 @@ def findings(
 
     Args:
         path: of the database.
-        table: the target.
+        table: the target; empty for a sink of several tables.
         compare: compares the rows with the table, where they are known; returns what is written, raises ConnectorError.
         ahead: what a run would make.
         merged: whether rows are merged, so that the table's one key refuses none.
@@ -62,6 +62,9 @@ def findings(
         del checks["own tables"], checks["constraints"]
         checks["database"] = partial(_file_ahead, path)
         checks["target table"] = partial(_target_ahead, compare, ahead)
+    if not table:
+        del checks["target table"]
+        checks.pop("constraints", None)
     found: list[Finding] = []
     for name, check in checks.items():
         try:

@@ -90,7 +90,9 @@ class SqliteEntry(TableEntry):
         return True
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
-        return {**super().arguments(context), "path": self.path, "log": LogPlace(context.log_at)}
+        arguments = super().arguments(context)
+        del arguments["widen"]  # the widest types are SQLite's only ones: an INTEGER has 64 bits, a REAL is a double
+        return {**arguments, "path": self.path, "log": LogPlace(context.log_at)}
 
     def _sink(self, arguments: dict[str, Any]) -> Sink:
         from connectors.sql.sqlite.sink import SqliteSink  # loads SQLAlchemy

@@ -20,9 +20,10 @@ from connectors.api.contracts import Finding
 from connectors.dead_letters import SCHEMA
 from connectors.known import must_wait
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import Upsert, log_writer
+from connectors.log.keyed import Upsert
+from connectors.log.keyed_rows import log_writer, row_writer
 from connectors.log.place import LogPlace
-from connectors.log.writer import LogWriter
+from connectors.log.writer import LogWriter, Output, RowWriter
 from connectors.sql.log.ledger import LogTarget, SqlLedger
 from connectors.sql.log.refusing import DeadLettersTable
 from connectors.sql.schema_match import RowColumn, SchemaMatch
@@ -43,6 +44,7 @@ from connectors.sql.sqlite.target import Table, bind, find_table, merge_problems
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translate_errors
+from connectors.sql.table_settings import TableSettings
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
@@ -163,6 +165,14 @@ class SqliteSink:
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> LogWriter:
         return log_writer(self.log, Stored(self.table, self.bindings), self.upsert, transaction, replaces)
 
+    def row_writer(self, output: Output) -> RowWriter:
+        """Return a writer of rows to an output. See TableSink."""
+        return row_writer(Stored(self.table, self.bindings), self.upsert, output)
+
+    def of_table(self, table: str, key: tuple[str, ...], settings: TableSettings) -> SqliteSink:
+        """Return the sink of another table of the file. See TableSink."""
+        return replace(self, **settings.over(self.name, table, key, self.upsert, self.renamed, self.declared))
+
     def direct_writer(self, transaction: TransactionId) -> SqliteDirectWriter:
         return SqliteDirectWriter(self.name, self.path, self.table, Stored(self.table, self.bindings), transaction)
 
@@ -186,3 +196,7 @@ class SqliteSink:
         compare = None if schema is None else lambda: self._compared(schema)[0]
         missing = self._is_missing
         return [*self.log.check(), *findings(self.path, self.table, compare, dry_run, merged=merged, missing=missing)]
+
+    def check_server(self, writers: int | None) -> Sequence[Finding]:
+        """Return the findings without a table. See TableSink."""
+        return replace(self, table="").check(None, writers)

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.schema_registry.client import Connection, RegisteredSchema
 
-_MODULES: Final = ("registered", "avro.writers", "protobuf.writers", "debezium.inference")
+_MODULES: Final = ("registered", "json_recognition", "avro.writers", "protobuf.writers", "debezium.inference")
 """Below `connectors.formats`: those that look schemas up."""
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import load_spec
-from connectors.spec.flow import behind, trunk_of
+from connectors.spec.flow import behind, groups_of, root_of, roots_of, sources_of, trunk_of
 from connectors.spec.table_names import names_in
 from eos.errors import SpecError
 
@@ -27,19 +27,62 @@ _JOINED = {"orders": [], "users": [], "joined": ["orders", "users"], "big": ["jo
 def test_the_trunk_is_the_last_that_all_rows_pass(wanted: list[str], trunk: str | None, later: list[str]) -> None:
     assert trunk_of(_JOINED, ["orders", "users"], wanted) == trunk
     if trunk is not None:
-        assert behind(_JOINED, trunk, wanted) == later
+        assert behind(_JOINED, [trunk], wanted) == later
 
 
 def test_what_lies_between_the_trunk_and_the_sinks_is_needed_and_nothing_else() -> None:
     inputs = {"in": [], "a": ["in"], "b": ["a"], "unused": ["a"], "c": ["b", "a"], "d": ["a"]}
     assert trunk_of(inputs, ["in"], ["c", "d"]) == "a"
-    assert behind(inputs, "a", ["c", "d"]) == ["b", "c", "d"]
+    assert behind(inputs, ["a"], ["c", "d"]) == ["b", "c", "d"]
 
 
 def test_a_step_that_no_source_feeds_is_in_nobodys_way() -> None:
     inputs = {"in": [], "rows": ["in"], "dim": [], "j": ["rows", "dim"]}
     assert trunk_of(inputs, ["in"], ["rows", "j"]) == "rows"
-    assert behind(inputs, "rows", ["rows", "j"]) == ["dim", "j"]
+    assert behind(inputs, ["rows"], ["rows", "j"]) == ["dim", "j"]
+
+
+_APART = {
+    "orders": [],
+    "users": [],
+    "clicks": [],
+    "big": ["orders"],
+    "small": ["orders"],
+    "dim": [],
+    "named": ["users", "dim"],
+    "both": ["users", "clicks"],
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "groups", "roots"),
+    [
+        (["big"], [["big"]], ["big"]),
+        (["named", "big"], [["big"], ["named"]], ["big", "named"]),
+        (["clicks", "small", "big"], [["small", "big"], ["clicks"]], ["orders", "clicks"]),
+        (["clicks", "big", "users"], [["big"], ["users"], ["clicks"]], ["big", "users", "clicks"]),
+        (["clicks", "users", "both"], [["clicks", "users", "both"]], []),
+        (["users", "named", "orders"], [["orders"], ["users", "named"]], ["orders", "users"]),
+        (["big", "dim"], [["big"], ["dim"]], []),
+        (["both", "both"], [["both"]], ["both"]),
+    ],
+)
+def test_names_that_read_a_common_source_have_one_root(
+    wanted: list[str], groups: list[list[str]], roots: list[str]
+) -> None:
+    sources = ["orders", "users", "clicks"]
+    assert groups_of(_APART, sources, wanted) == groups
+    assert roots_of(_APART, sources, wanted) == roots
+    for name in wanted if roots else ():
+        root = root_of(_APART, roots, name)
+        assert root is not None
+        assert sources_of(_APART, sources, name) >= sources_of(_APART, sources, root) > set()
+
+
+def test_a_pipeline_with_a_trunk_has_no_other_root() -> None:
+    """Else a query that runs would get another plan."""
+    for wanted in (["big"], ["big", "small"], ["joined", "small"]):
+        assert roots_of(_JOINED, ["orders", "users"], wanted) == [trunk_of(_JOINED, ["orders", "users"], wanted)]
 
 
 @pytest.mark.parametrize(

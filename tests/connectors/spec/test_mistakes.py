@@ -128,14 +128,14 @@ SINGLE = [
         "{type: jsn}",
         10,
         "sources[0].format.type",
-        "did you mean 'json'? allowed: avro, debezium, json, protobuf, raw, string, upsert",
+        "did you mean 'json'? allowed: avro, canal, csv, debezium, json, maxwell, protobuf, raw, string, upsert",
     ),
     (
         "{type: string}",
-        '{type: json, schema: "id BIGINT, tags MAP<STRING, STRING>"}',
+        '{type: json, schema: "id BIGINT, tags MAP<DATE, STRING>"}',
         10,
         "sources[0].format.schema",
-        "column tags: MAP is not supported in JSON",
+        "column tags: the names of a JSON object are text, and the keys of the MAP are not",
     ),
     (
         "{type: string}",
@@ -144,8 +144,9 @@ SINGLE = [
         "sources[0].format.type",
         "there is no format 'parquet'; use raw, and a step",
     ),
-    ("{type: string}", "{type: CSV}", 10, "sources[0].format.type", "no format 'CSV'; use string, and from_csv(value"),
-    ("{type: string}", "{type: debezium}", 10, "sources[0].format.schema", "missing key 'schema'"),
+    ("{type: string}", "{type: XML}", 10, "sources[0].format.type", "no format 'XML'; use string, and from_xml(value"),
+    ("{type: string}", "{type: CSV}", 10, "sources[0].format.type", "did you mean 'csv'?"),
+    ("{type: string}", "{type: upsert}", 10, "sources[0].format.schema", "missing key 'schema'"),
     ("{type: string}", "{type: json}", 10, "sources[0].format.schema", "missing key 'schema'"),
     ("{type: string}", "{schema: a INT}", 10, "sources[0].format.type", "missing key 'type'"),
     ("{type: string}", "{type: json, schema: a BIGNT}", 10, "sources[0].format.schema", "BIGINT"),
@@ -213,7 +214,13 @@ SINGLE = [
     ("commit: two-phase", "commit: upsert", 23, "sinks[0].commit", "without a key no row can be told from another"),
     ("commit: two-phase", "commit: two-phase\n    create: always", 24, "sinks[0].create", "allowed: never, if-missing"),
     ("commit: two-phase", "commit: two-phase\n    create: true", 24, "sinks[0].create", "allowed: never, if-missing"),
-    ("commit: two-phase", "commit: two-phase\n    evolve: all", 24, "sinks[0].evolve", "allowed: none, add-columns"),
+    (
+        "commit: two-phase",
+        "commit: two-phase\n    evolve: all",
+        24,
+        "sinks[0].evolve",
+        "allowed: none, add-columns, add-and-widen",
+    ),
     ("commit: two-phase", "commit: two-phase\n    columns: {}", 24, "sinks[0].columns", "too short"),
     ("commit: two-phase", "commit: two-phase\n    columns: {a: 1}", 24, "sinks[0].columns.a", "write it in quotes"),
     ("commit: two-phase", "commit: two-phase\n    columns: [a]", 24, "sinks[0].columns", "allowed: a mapping"),
@@ -328,7 +335,18 @@ def test_a_missing_connector_or_format_is_reported_with_what_is_installed(tmp_pa
     (connector,) = mistakes_of(tmp_path, text)
     assert (connector.found, connector.allowed) == ("missing key 'connector'", ("kafka",))
     (form,) = mistakes_of(tmp_path, change("{type: string}", "{schema: a INT}"))
-    assert form.allowed == ("avro", "debezium", "json", "protobuf", "raw", "string", "upsert")
+    assert form.allowed == (
+        "avro",
+        "canal",
+        "csv",
+        "debezium",
+        "json",
+        "maxwell",
+        "protobuf",
+        "raw",
+        "string",
+        "upsert",
+    )
 
 
 def test_one_mistake_is_said_once(tmp_path: Path) -> None:
@@ -391,12 +409,32 @@ def test_sinks_may_take_rows_of_different_steps(tmp_path: Path) -> None:
     assert (spec.trunk, [step.name for step in spec.branches]) == ("big", ["small"])
 
 
-def test_sinks_without_a_step_in_common_are_refused(tmp_path: Path) -> None:
-    users = "  - {name: users, connector: kafka, bootstrap_servers: k, topics: [u], format: {type: string}}\n"
-    text = GOOD.replace("transforms:\n", users + "transforms:\n") + _MORE.replace("from: small", "from: users")
-    (mistake,) = mistakes_of(tmp_path, text)
+_USERS = "  - {name: users, connector: kafka, bootstrap_servers: k, topics: [u], format: {type: string}}\n"
+_WITH_USERS = GOOD.replace("transforms:\n", _USERS + "transforms:\n")
+
+
+def test_sinks_of_different_sources_need_no_step_in_common(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(_WITH_USERS + _MORE.replace("from: small", "from: users"))
+    spec = load_spec(tmp_path / "spec.yaml", {})
+    assert (spec.roots, spec.trunk, spec.branches) == (["small", "users"], None, [])
+    first, second = spec.sinks
+    assert ([each.name for each in spec.sources_of(first)], spec.context_of(first).several_topics) == (
+        ["orders"],
+        False,
+    )
+    assert ([each.name for each in spec.sources_of(second)], spec.context.several_topics) == (["users"], True)
+
+
+def test_sinks_that_read_a_source_together_without_a_step_in_common_are_refused(tmp_path: Path) -> None:
+    """The first sink reads a join of both sources, the second one of them: a query would read it twice."""
+    joined = _WITH_USERS.replace("FROM orders", "FROM orders JOIN users USING (value)")
+    assert joined != _WITH_USERS
+    (mistake,) = mistakes_of(tmp_path, joined + _MORE.replace("from: small", "from: users"))
     assert mistake.path == "sinks[1].from"
-    assert "have no source or step in common" in mistake.found
+    assert mistake.found == (
+        "'small' and 'users' read sources together ('orders' and 'users'), and have no source or step in common: "
+        "a pipeline reads each source once"
+    )
 
 
 def test_state_behind_the_trunk_is_refused(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pytest
 
 from connectors.log.committer import LogCommitter
-from connectors.log.keyed import KeyedForm, Upsert, log_writer
+from connectors.log.keyed import Upsert
+from connectors.log.keyed_rows import KeyedForm, log_writer
 from connectors.log.merge import Merge
 from connectors.log.place import LogPlace
 from connectors.owner import Owner

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Sequence
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
-from connectors.api.decoding import Decoded, Format, Undecodable
+from connectors.api.decoding import ROW, Decoded, Format, Undecodable
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.json_values import JsonFormat
+from connectors.formats.outcome import Outcome
 from connectors.testing.formats import FormatCompliance
 
 
@@ -32,6 +35,64 @@ class Compliance(FormatCompliance):
 
 class TestJson(Compliance):
     """A right format passes."""
+
+
+class Lists:
+    """A row for each number of the list in a JSON object. An empty list is bad."""
+
+    schema = pa.schema([("n", pa.int64()), (ROW, pa.int32())])
+
+    def decode(self, values: pa.Array) -> Decoded:
+        found = JsonFormat(parse_ddl("n ARRAY<BIGINT> NOT NULL")).decode(values)
+        outcome = Outcome(self.schema)
+        places = found.record_indices(len(values))
+        outcome.bad = {each.index: each.reason for each in found.bad}
+        lists = found.rows.column("n")
+        outcome.reject(places[pc.equal(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)], "no number")
+        of_rows = pc.list_parent_indices(lists).to_numpy()
+        outcome.add(places[of_rows], pa.record_batch([lists.flatten(), self.numbers(of_rows)], schema=self.schema), {})
+        return outcome.decoded()
+
+    def numbers(self, of_rows: Any) -> pa.Array:
+        return pa.array(np.arange(len(of_rows)) - np.searchsorted(of_rows, of_rows), pa.int32())
+
+
+class ListCompliance(Compliance):
+    """Values with several rows."""
+
+    format: Format = Lists()
+
+    def encode(self, numbers: Sequence[int]) -> Sequence[bytes]:
+        return self.encode_several([[number] for number in numbers])
+
+    def encode_several(self, groups: Sequence[Sequence[int]]) -> Sequence[bytes]:
+        return [b'{"n": %s}' % str(list(group)).encode() for group in groups]
+
+    def bad_values(self) -> Sequence[bytes]:
+        return [b"{", b'{"n": ["x"]}', b'{"n": []}']
+
+
+class TestLists(ListCompliance):
+    """A right format passes."""
+
+
+class _NumbersAll(Lists):
+    def numbers(self, of_rows: Any) -> pa.Array:
+        return pa.array(range(len(of_rows)), pa.int32())
+
+
+class _SameRecord(Lists):
+    def decode(self, values: pa.Array) -> Decoded:
+        found = super().decode(values)
+        return Decoded(found.rows, found.bad, records=pa.array([0] * found.rows.num_rows, pa.int64()))
+
+
+@pytest.mark.parametrize("wrong", [_NumbersAll(), _SameRecord()])
+def test_wrong_rows_of_one_value_fail_the_suite(wrong: Format) -> None:
+    tried = ListCompliance()
+    tried.format = wrong
+    with pytest.raises(AssertionError):
+        tried.test_rows_of_one_value_are_in_order_and_numbered()
 
 
 class _Wrong:
@@ -125,5 +186,5 @@ def test_a_wrong_format_fails_the_suite(wrong: type[_Wrong]) -> None:
 
 def test_each_behaviour_has_a_wrong_format() -> None:
     behaviours = {name for name in vars(FormatCompliance) if name.startswith("test_")}
-    assert behaviours == {*WRONG.values(), "test_bad_values_alone"}
-    assert len({*itertools.chain(WRONG.values())}) == len(behaviours) - 1
+    elsewhere = {"test_bad_values_alone", "test_rows_of_one_value_are_in_order_and_numbered"}
+    assert behaviours == {*WRONG.values(), *elsewhere}

@@ -169,7 +169,10 @@ class _Letters:
     refused: list[dict[str, Any]] = field(default_factory=list)  # rows that sinks have refused
     rejected: int = 0  # rows that rules have made dead letters
 
-    def found(self, _frame: object, _ranges: object, refused: pa.Table, rejected: Rejected) -> _Letters:
+    def found(
+        self, _frame: object, _ranges: object, refused: pa.Table, rejected: Rejected, counted: object = None
+    ) -> _Letters:
+        assert counted is None, "only tasks that read sources acknowledge bad records"
         self.refused += refused.to_pylist()
         self.rejected = rejected.rows
         return self
@@ -181,8 +184,16 @@ class _Letters:
     def rows(self, *_: object) -> object:
         return None
 
-    def count(self, _frame: object, _ranges: object, refused: pa.Table, checkpoint_id: int, rejected: Rejected) -> int:
-        assert checkpoint_id == 7
+    def count(
+        self,
+        _frame: object,
+        _ranges: object,
+        refused: pa.Table,
+        checkpoint_id: int,
+        rejected: Rejected,
+        counted: object = None,
+    ) -> int:
+        assert (checkpoint_id, counted) == (7, None)
         return 40 + int(refused.num_rows) + rejected.rows
 
     @property
@@ -284,22 +295,24 @@ class _Skipping:
 
 
 @pytest.mark.parametrize("chained", [True, False])
-def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *, chained: bool) -> None:
+def test_a_batch_that_leaves_out_too_many_records_is_not_decided(
+    jobs: _Jobs, monkeypatch: pytest.MonkeyPatch, *, chained: bool
+) -> None:
     for skipped in (5, 6):
         rows = committable(SCOPE)
         table = _table(rows)
         if chained:
             table = pa.concat_tables(
-                [table, *(pa.Table.from_batches([of_source(each, "")]) for each in (skipped - 2, 2))]
+                [table, *(pa.Table.from_batches([of_source("orders", each, "")]) for each in (skipped - 2, 2))]
             )
         jobs.ends = [lambda table=table: table]  # type: ignore[misc]  # mypy knows no type of a default
         batch = _batch(jobs, [_branch("warehouse")])
         batch.skipping = cast(Any, _Skipping(skipped))
         batch.ranges = {"orders": ()}
         if chained:
-            source = SimpleNamespace(name="orders")
+            batch.chains = (cast(Any, SimpleNamespace(source=SimpleNamespace(name="orders"), several_tables=False)),)
             job = SimpleNamespace(toArrow=jobs.ends.pop(0))
-            batch.chain = cast(Any, SimpleNamespace(source=source, job=lambda *_, job=job: job))
+            monkeypatch.setattr(module, "chained_job", lambda *_, job=job: job)
         ended = batch.run_writers(SCOPE, direct=False)
         assert batch.skipped == {"orders": skipped}
         if skipped == 5:
@@ -308,6 +321,40 @@ def test_a_batch_that_leaves_out_too_many_records_is_not_decided(jobs: _Jobs, *,
         else:
             assert isinstance(ended, Failed)
             assert (type(ended.error), ended.again) == (BadRecordError, False)
+
+
+def test_chained_sources_are_counted_each_by_its_name(jobs: _Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each branch gets the tasks of its source, numbered one after another."""
+    asked: list[Any] = []
+    written = [committable(SCOPE, 0, "a"), committable(SCOPE, 1, "b"), committable(SCOPE, 2, "b")]
+    of_sources = [
+        of_source("orders", 3, '[["v1", "x"]]'),
+        of_source("users", 2, '[["v2", "y"]]'),
+        of_source("users", 1, ""),
+    ]
+    table = pa.concat_tables([_table(*written), pa.Table.from_batches(of_sources)])
+
+    def chained_job(_spark: object, chains: Iterable[Any], ranges: object) -> Any:
+        asked.extend([*((chain.source.name, write.shares[0].sink.name) for chain, write in chains), ranges])
+        return SimpleNamespace(toArrow=lambda: table)
+
+    monkeypatch.setattr(module, "chained_job", chained_job)
+    batch = _batch(jobs, [_branch("a"), _branch("b")])
+    batch.chains = tuple(
+        cast(Any, SimpleNamespace(source=SimpleNamespace(name=name), several_tables=False))
+        for name in ("orders", "users")
+    )
+    batch.ranges = {"orders": (), "users": ()}
+    batch.skipping = cast(Any, SimpleNamespace(surplus=lambda *_: None))
+    ended = batch.run_writers(SCOPE, direct=False)
+    assert asked == [("orders", "a"), ("users", "b"), batch.ranges]
+    assert isinstance(ended, Acknowledged)
+    assert {name: [each.transaction.task for each in of] for name, of in ended.committables.items()} == {
+        "a": [0],
+        "b": [1, 2],
+    }
+    assert batch.skipped == {"orders": 3, "users": 3}
+    assert ended.schemas == {"orders": {("v1", "x")}, "users": {("v2", "y")}}
 
 
 def _then(*decided: Committable) -> CheckpointRecord:

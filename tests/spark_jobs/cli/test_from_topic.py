@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from connectors.spec.loader import load_source
 from connectors.spec.sql_syntax import as_column
 from eos.errors import SpecError
 from spark_jobs.cli import run_command_line
-from spark_jobs.cli.from_topic import PASSWORD, Registry, Sampled
+from spark_jobs.cli.from_topic import PASSWORD, Registry, Sampled, look_at
 from spark_jobs.cli.init import _beside, _write, source_template
+from spark_jobs.operations import sampling
 
 _LONG = ", ".join(f"column_{number} STRUCT<a: BIGINT, b: ARRAY<STRING>>" for number in range(20))
 
@@ -36,6 +39,39 @@ def test_a_text_comes_back_from_the_spec_as_it_was(text: str) -> None:
     source = load_source(entry, {"KAFKA": "localhost:9092"})
     assert getattr(source, "format").schema_text == text  # noqa: B009  # of a source with formats
     assert max(map(len, entry.splitlines())) < 120 or "  b" in text or "ü" in text
+
+
+def _sampled(values: Sequence[bytes], keys: Sequence[bytes], monkeypatch: pytest.MonkeyPatch) -> Sampled:
+    monkeypatch.setenv("KAFKA", "localhost:9092")
+    monkeypatch.setattr(sampling, "newest_records", lambda *_: sampling.Sample(list(values), list(keys)))
+    _, template = source_template(None)
+    return look_at("t", "t", template, Registry(None, None), Path())
+
+
+def test_keys_with_columns_get_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the key's columns the first step selects those that the value lacks."""
+    sampled = _sampled([b'{"id": 1, "note": "x"}'], [b'{"ID": 1, "part": 2}'], monkeypatch)
+    assert sampled.columns == "id, note, key_part"
+    assert "keys are json: 2 columns" in sampled.report("t")
+    _, template = source_template(None)
+    source = load_source(template.entry.replace("<topic>", "t").replace("<format>", sampled.yaml), os.environ)
+    assert list(source.columns or ())[:4] == ["id", "note", "key_ID", "key_part"]
+
+
+@pytest.mark.parametrize(
+    ("value", "keys"),
+    [
+        (b'{"id": 1}', []),
+        (b'{"id": 1}', [b"text"]),
+        (b'{"id": 1}', [b'{"id": 1}', b"1"]),
+        (b'{"id": 1, "key_id": 2}', [b'{"id": 1}']),
+        (b'{"op": "c", "after": {"id": 1}, "source": {"connector": "mysql"}, "ts_ms": 1}', [b'{"id": 1}']),
+    ],
+)
+def test_other_keys_stay_bytes(value: bytes, keys: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    sampled = _sampled([value], keys, monkeypatch)
+    assert "key_format" not in sampled.yaml
+    assert "keys" not in sampled.report("t")
 
 
 def test_the_password_of_a_registry_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,7 +83,7 @@ class _Pipeline:
         plan = Plan(tuple(self.sources), self.operators, {}, "")
         for name, replaced in {
             "build_source": lambda entry: _Source(entry.name),
-            "trunk_rows": lambda *_: None,
+            "root_rows": lambda *_: None,
             "plan_of": lambda *_: plan,
             "check_readable": lambda *_: None,
         }.items():

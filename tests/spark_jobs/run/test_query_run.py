@@ -200,7 +200,7 @@ def _epoch(log: Any = None, plan: Any = None) -> QueryRun:
     """Under whose driver checkpoint 7 is the newest that is decided."""
     spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0))
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
-    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chain=None, naming=())
+    pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chains=(), naming=())
     pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
     rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, plan, None, _Lag())
     return _Started(cast(Any, spec), StopControl(), *rest)

@@ -58,9 +58,21 @@ def test_without_a_savepoint_steps_with_state_keep_their_places(now: Plan) -> No
 
 @pytest.mark.parametrize("then", [THEN, None])
 def test_a_step_that_is_renamed_or_changed_where_it_stands_is_left_to_spark(then: Plan | None) -> None:
-    check_in_place(then, plan(TWICE, ONCE, sources=("users",)))
+    check_in_place(then, plan(TWICE, ONCE, sources=("users", "clients")))
     check_in_place(then, plan(TWICE, Operator("uniq", "Deduplicate", "int")))
     check_in_place(then, plan())
+
+
+@pytest.mark.parametrize(
+    ("sources", "found"),
+    [(("orders", "users", "more"), "source more is added"), (("users",), "source orders is missing")],
+)
+def test_without_a_savepoint_sources_keep_their_number(sources: tuple[str, ...], found: str) -> None:
+    """Spark has their positions in a list, and refuses one of another length."""
+    with pytest.raises(IdentityError, match=f"reads other sources than before: {found}") as caught:
+        check_in_place(THEN, plan(TWICE, ONCE, sources=sources))
+    assert "eos savepoint" in caught.value.remedy
+    check_in_place(None, plan(TWICE, ONCE, sources=sources))
 
 
 def test_state_of_another_type_is_other_state() -> None:

@@ -81,17 +81,21 @@ def test_events_in_avro(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
             "price": optional(decimal(2)),
             "day": optional(connect_type("int", _TIME + "Date")),
             "flags": optional({"type": "map", "values": "int"}),
+            "_op": optional("string"),
         }
     )
     registry.add(1, schema)
     registry.add(2, {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]})
-    values = [encoded(1, schema, avro_event("c", None, {"id": 1, "price": None, "day": 1, "flags": {}}))]
+    values = [
+        encoded(1, schema, avro_event("c", None, {"id": 1, "price": None, "day": 1, "flags": {"a": 2}, "_op": None}))
+    ]
     login = {"url": "http://127.0.0.1:1"}
     recognized = DebeziumEntry.recognize("new", values, login)
     assert recognized is not None
-    assert recognized.keys == {"encoding": "confluent", "schema": "id INT, price DECIMAL(10,2), day DATE"}
+    ddl = "id INT, price DECIMAL(10,2), day DATE, flags MAP<STRING, INT>"
+    assert recognized.keys == {"encoding": "confluent", "schema": ddl}
     assert recognized.needs_registry
-    assert recognized.note.startswith("left out: flags; ")
+    assert recognized.note.startswith("left out: _op; ")
     assert DebeziumEntry.recognize("new", values, {}) is None
     assert DebeziumEntry.recognize("new", [b"\0\0\0\0\2\2"], login) is None
 

@@ -63,6 +63,8 @@ def is_castable(source: pa.DataType, kind: pa.DataType) -> bool:
         return all(field.name in inside and is_castable(inside[field.name], field.type) for field in kind)
     if pt.is_list(source) and pt.is_list(kind):
         return is_castable(source.value_type, kind.value_type)
+    if pt.is_map(source) and pt.is_map(kind):
+        return bool(source.key_type == kind.key_type) and is_castable(source.item_type, kind.item_type)
     if pt.is_integer(source) and (pt.is_decimal(kind) or pt.is_floating(kind)):
         return True
     return any(test(source) and test(kind) for test in _FAMILIES)

@@ -1,0 +1,176 @@
+"""One pipeline copies the tables of a shop: each topic into a table of its own, killed in between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import pytest
+from confluent_kafka import Producer
+
+from integration_tests import topics
+from integration_tests.conftest import TopicFactory
+from integration_tests.harness.drain import drain
+from integration_tests.harness.kills import kill_at
+from integration_tests.harness.pipeline import Pipeline
+from integration_tests.services import Services
+from tests.connectors.formats.debezium.written import connect_field, packed, wrapped, wrapped_key
+
+pytestmark = pytest.mark.in_turns
+
+_PARTITIONS: Final = 2
+_KEYS: Final = 40
+_ORDERS: Final = {"id": "int64", "buyer": "string"}
+_ITEMS: Final = {"order_id": "int64", "line": "int32", "sku": "string"}
+_USERS: Final = {"name": "string", "born": "int32"}
+
+Row = dict[str, Any]
+
+
+class Table:
+    """A table of the shop that changes at random, and the events of its changes in a topic."""
+
+    def __init__(self, topic: str, types: Mapping[str, str], key: int, seed: int) -> None:
+        self.topic = topic
+        self.types = dict(types)
+        self.key = [*types][:key]
+        self.rows: dict[tuple[Any, ...], Row] = {}
+        self.events = 0
+        self._chance = random.Random(seed)
+
+    def change(self) -> Iterator[tuple[bytes, bytes | None, int]]:
+        """Yield key, value and partition of the records of one change."""
+        number = self._chance.randrange(_KEYS)
+        key = tuple(number if kind != "string" else f"käy {number}" for kind in [*self.types.values()][: len(self.key)])
+        before = self.rows.get(key)
+        named = dict(zip(self.key, key, strict=True))
+        if before is not None and self._chance.random() < 0.3:
+            del self.rows[key]
+            yield self._record(named, self._event("d", before if self._chance.random() < 0.5 else None, None), number)
+            yield self._record(named, None, number)
+            return
+        values = {name: self._value(kind) for name, kind in self.types.items() if name not in named}
+        self.rows[key] = named | values
+        yield self._record(named, self._event("u" if before else "c", before, self.rows[key]), number)
+
+    def _value(self, kind: str) -> object:
+        if self._chance.random() < 0.1:
+            return None
+        return f"välue {self.events}" if kind == "string" else self.events
+
+    def _event(self, op: str, before: Row | None, after: Row | None) -> Mapping[str, Any]:
+        self.events += 1
+        source = {"connector": "mysql", "ts_ms": 1, "file": "binlog.000001", "pos": self.events, "row": 0}
+        return {"before": before, "after": after, "source": source, "op": op, "ts_ms": 1}
+
+    def _record(self, key: Row, event: Mapping[str, Any] | None, number: int) -> tuple[bytes, bytes | None, int]:
+        fields = [connect_field(name, kind) for name, kind in self.types.items()]
+        of_key = [each for each in fields if each["field"] in self.key]
+        value = None if event is None else wrapped(fields, packed(event))
+        return wrapped_key(of_key, packed(key)), value, number % _PARTITIONS
+
+    def expected(self) -> list[tuple[Any, ...]]:
+        """The rows as the copy must have them, with null in columns that a row never had."""
+        return sorted((tuple(row.get(name) for name in self.types) for row in self.rows.values()), key=str)
+
+
+class Shop:
+    """Some tables, whose changes alternate."""
+
+    def __init__(self, bootstrap: str, prefix: str) -> None:
+        self.prefix = prefix
+        self.tables: dict[str, Table] = {}
+        self._bootstrap = bootstrap
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+
+    def create(self, name: str, types: Mapping[str, str], key: int) -> Table:
+        topic = f"{self.prefix}.{name}"
+        topics.create(self._bootstrap, topic, _PARTITIONS, {})
+        self.tables[name] = Table(topic, types, key, seed=len(self.tables))
+        return self.tables[name]
+
+    def send(self, topic: str, key: bytes | None, value: bytes | None, partition: int) -> None:
+        self._producer.produce(topic, value, key, partition)
+
+    def change(self, count: int) -> None:
+        for _ in range(count):
+            for table in self.tables.values():
+                for record in table.change():
+                    self.send(table.topic, *record)
+        assert self._producer.flush(60) == 0
+
+    def close(self) -> None:
+        topics.delete(self._bootstrap, [table.topic for table in self.tables.values()])
+
+
+@pytest.fixture
+def shop(services: Services, topic: TopicFactory) -> Iterator[Shop]:
+    made = Shop(services.kafka_bootstrap, topic())
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def copy(pipeline: Pipeline, shop: Shop, topic: TopicFactory, services: Services) -> Pipeline:
+    """A pipeline that copies each table of the shop, some changes at a time."""
+    pipeline.spec["transforms"] = []
+    pipeline.spec["checkpoint"]["max_records_per_checkpoint"] = 300
+    pipeline.spec["dead_letter"] = {
+        "connector": "kafka",
+        "bootstrap_servers": services.kafka_bootstrap,
+        "topic": topic(partitions=1),
+    }
+    del pipeline.source["topics"]
+    pipeline.source.update(topics_pattern=f"{shop.prefix}[.].*", format={"type": "debezium"})
+    (sink,) = pipeline.spec["sinks"]
+    sink |= {
+        "from": "incoming",
+        "table": "${topic}",
+        "rewrite": [{"match": f"{shop.prefix}[.]secret", "to": None}, {"match": r".*[.](\w+)", "to": r"copy_\1"}],
+        "commit": "upsert",
+        "deleted": "_deleted",
+        "create": "if-missing",
+        "evolve": "add-columns",
+        "unroutable": "dead-letter",
+    }
+    return pipeline
+
+
+def _found(pipeline: Pipeline, name: str, table: Table) -> list[tuple[Any, ...]]:
+    columns = ", ".join(f"`{column}`" for column in table.types)
+    return sorted(pipeline.table.execute(f"SELECT {columns} FROM copy_{name}"), key=str)
+
+
+@pytest.mark.any_server
+@pytest.mark.timeout(600)
+def test_each_topic_is_copied_into_its_table(copy: Pipeline, shop: Shop) -> None:
+    """Kills, a table that appears while the pipeline lives, a column that is added, records without a table."""
+    orders = shop.create("orders", _ORDERS, 1)
+    shop.create("items", _ITEMS, 2)
+    shop.change(200)
+    kill_at(copy, "before-decide", "after-decide", "applying", "after-commits")
+    shop.create("users", _USERS, 1)
+    orders.types["price"] = "int64"
+    shop.change(200)
+    kill_at(copy, "before-decide")
+    secret = shop.create("secret", _USERS, 1)
+    del shop.tables["secret"]
+    kept = [record for _ in range(7) for record in secret.change()]
+    for record in kept:
+        shop.send(secret.topic, *record)
+    shop.send(orders.topic, b"{}", b"no event", 0)
+    shop.change(100)
+    copy.catch_up()
+    topics.delete(copy.source["bootstrap_servers"], [secret.topic])
+    for name, table in shop.tables.items():
+        assert _found(copy, name, table) == table.expected(), name
+        assert table.events >= 300
+        assert len(table.rows) > 10
+    assert copy.prepared() == []
+    letter = copy.spec["dead_letter"]
+    letters = drain(letter["bootstrap_servers"], letter["topic"])
+    reasons = [(each.headers["eos.error"] or b"").decode() for each in letters]
+    events = sum(value is not None for _, value, _ in kept)
+    assert sum("no table for records of topic" in reason for reason in reasons) == events > 0
+    assert len(reasons) == events + 1

@@ -1,0 +1,215 @@
+"""A sink of several tables, in a SQLite file."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connectors.log.keyed import Upsert
+from connectors.log.place import LogPlace
+from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
+from connectors.sql.table_settings import TableSettings
+from eos.errors import BadRowError, IncomparableRowsError, TargetError
+from integration_tests.multi_table import Tables, batch
+from twophase.values import CommitOutcome
+
+LONG, TEXT, BOOL = pa.int64(), pa.string(), pa.bool_()
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Tables:
+    return Tables(f"sqlite:///{tmp_path / 't.db'}", LogPlace(tmp_path / "log"))
+
+
+def orders(*rows: tuple[int, str, bool, int], partition: int = 0) -> pa.RecordBatch:
+    found = [
+        {"id": key, "buyer": buyer, "_deleted": gone, "_offset": at, "_partition": partition}
+        for key, buyer, gone, at in rows
+    ]
+    return batch("orders", ["id"], found, id=LONG, buyer=TEXT, _deleted=BOOL)
+
+
+def priced(*rows: tuple[int, str, int, int], partition: int = 0) -> pa.RecordBatch:
+    """Orders of a later schema."""
+    found = [
+        {"id": key, "buyer": buyer, "price": price, "_deleted": False, "_offset": at, "_partition": partition}
+        for key, buyer, price, at in rows
+    ]
+    return batch("orders", ["id"], found, id=LONG, buyer=TEXT, price=LONG, _deleted=BOOL)
+
+
+def items(*rows: tuple[int, int, str, int]) -> pa.RecordBatch:
+    found = [{"order": o, "line": n, "sku": sku, "_deleted": False, "_offset": at} for o, n, sku, at in rows]
+    return batch("items", ["order", "line"], found, order=LONG, line=LONG, sku=TEXT, _deleted=BOOL)
+
+
+def test_each_topic_has_its_table_and_its_key(made: Tables) -> None:
+    made.start()
+    learned = made.checkpoint(0, [orders((1, "a", False, 0), (2, "b", False, 1)), items((1, 1, "x", 0))], [])
+    assert learned == 2
+    assert made.tables() == {"orders", "items"}
+    assert made.rows("orders") == [(1, "a"), (2, "b")]
+    assert made.rows("items") == [(1, 1, "x")]
+    learned = made.checkpoint(
+        1, [orders((1, "c", False, 2), (2, "b", True, 3))], [items((1, 1, "y", 1), (1, 2, "z", 2))]
+    )
+    assert learned == 0, "known by then"
+    assert made.rows("orders") == [(1, "c")]
+    assert made.rows("items") == [(1, 1, "y"), (1, 2, "z")]
+    assert {each.rows for each in made.decided[1]} == {2}
+    assert set(made.commit(1)) == {CommitOutcome.ALREADY_COMMITTED}
+
+
+def test_nothing_is_prepared_by_a_task_that_meets_an_unknown_table(made: Tables) -> None:
+    made.start()
+    wanted = made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))], []])
+    assert len(wanted) == 2
+    assert [each.rows for each in made.decided[0]] == [0]
+    assert not list(made.committer.prepared(made.incarnation))
+    assert not made.tables(), "only `learn` creates tables"
+
+
+def test_a_schema_with_another_column_widens_the_table(made: Tables) -> None:
+    made.start()
+    made.checkpoint(0, [orders((1, "a", False, 0))])
+    assert made.checkpoint(1, [orders((2, "b", False, 1)), priced((3, "c", 30, 2))]) == 1
+    assert made.rows("orders") == [(1, "a", None), (2, "b", None), (3, "c", 30)]
+
+
+def test_rows_of_one_key_with_two_schemas_are_applied_in_their_order(made: Tables) -> None:
+    """A row sets the columns that its schema has, and leaves the others."""
+    made.start()
+    made.checkpoint(
+        0,
+        [
+            orders((1, "old", False, 0), (2, "old", False, 1), (3, "x", False, 2)),
+            priced((1, "new", 10, 3), (2, "mid", 20, 4)),
+            orders((2, "new", False, 5), (3, "x", True, 6)),
+            priced((4, "y", 40, 7)),
+        ],
+    )
+    assert made.rows("orders") == [(1, "new", 10), (2, "new", 20), (4, "y", 40)]
+
+
+def test_the_order_of_rows_does_not_depend_on_the_order_of_batches(made: Tables) -> None:
+    """A source gives the rows of one schema together, also where records of two schemas alternate."""
+    made.start()
+    first, second = orders((1, "old", False, 0), (2, "new", False, 9)), priced((1, "new", 10, 5), (2, "old", 20, 4))
+    made.checkpoint(0, [first, second, items((1, 1, "x", 0))])
+    later = orders((3, "new", False, 12), (4, "a", True, 13))
+    made.checkpoint(1, [priced((3, "old", 30, 11), (4, "new", 40, 14)), later])
+    made.checkpoint(2, [priced((5, "a", 50, 15)), orders((5, "a", True, 16)), priced((6, "a", 60, 18))])
+    assert made.rows("orders") == [(1, "new", 10), (2, "new", 20), (3, "new", 30), (4, "new", 40), (6, "a", 60)]
+
+
+def test_the_first_row_of_a_key_stays_whatever_schema_it_has(made: Tables) -> None:
+    made.upsert = Upsert((), by_topic=True, keep=True)
+    made.start()
+    made.checkpoint(0, [priced((1, "later", 10, 5)), orders((1, "first", False, 2))])
+    made.checkpoint(1, [priced((1, "last", 11, 6))])
+    assert made.rows("orders", "id, buyer") == [(1, "first")]
+
+
+def test_one_key_in_two_partitions_of_two_schemas_stops(made: Tables) -> None:
+    made.start()
+    both = [orders((1, "a", False, 0)), priced((1, "b", 1, 0), partition=1)]
+    made.sink.learn(made.write(0, [both]))
+    with pytest.raises(IncomparableRowsError, match="key id 1 comes from partitions 0 and 1"):
+        made.write(0, [both])
+
+
+def test_an_older_schema_in_another_task_does_not_matter(made: Tables) -> None:
+    made.start()
+    made.checkpoint(0, [priced((1, "a", 10, 9), partition=1)], [orders((2, "b", False, 3))])
+    assert made.rows("orders") == [(1, "a", 10), (2, "b", None)]
+
+
+def test_one_key_in_two_partitions_of_a_task_stops(made: Tables) -> None:
+    """H16: which row is newer cannot be known."""
+    made.start()
+    both = [orders((1, "a", False, 0)), orders((1, "b", False, 0), partition=1)]
+    made.sink.learn(made.write(0, [both]))
+    with pytest.raises(IncomparableRowsError):
+        made.write(0, [both])
+
+
+def test_rows_are_added_without_a_key(made: Tables) -> None:
+    made.upsert = None
+    made.start()
+    made.checkpoint(0, [orders((1, "a", False, 0)), priced((1, "a", 1, 1)), orders((1, "a", False, 2))])
+    assert made.rows("orders", "id, buyer, price") == [(1, "a", 1), (1, "a", None), (1, "a", None)]
+
+
+def test_names_are_rewritten_by_the_first_rule_that_matches(made: Tables) -> None:
+    made.route = Route("${topic}", (Rewrite("ord(.*)", r"copy_\1"), Rewrite(".*", None)))
+    made.rejects = True
+    made.start()
+    made.sink.learn(made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))]]))
+    assert made.tables() == {"copy_ers"}
+    with pytest.raises(BadRowError, match="no table for records of topic items"):
+        made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))]])
+    made.checkpoint(0, [orders((1, "a", False, 0))])
+    assert made.rows("copy_ers") == [(1, "a")]
+
+
+def test_a_name_may_come_from_the_schema() -> None:
+    assert Route("x_${schema}").table("t", "shop.Order") == "x_shop.Order"
+
+
+def test_rows_without_a_table_stop_the_pipeline(made: Tables) -> None:
+    made.route = Route("${topic}", (Rewrite(".*", None),))
+    made.start()
+    with pytest.raises(TargetError, match="no table for records of topic orders"):
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+
+
+@pytest.mark.parametrize("to", ["eos_claim", "main.EOS_slot"])
+def test_no_record_chooses_a_table_of_the_protocol(made: Tables, to: str) -> None:
+    made.route = Route("${topic}", (Rewrite(".*", to),))
+    made.start()
+    with pytest.raises(TargetError, match="a name of the protocol"):
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+
+
+def test_a_table_is_not_created_without_permission(made: Tables) -> None:
+    made.create = False
+    Path(made.url.removeprefix("sqlite:///")).touch()
+    made.start()
+    with pytest.raises(TargetError, match="orders"):
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+    made.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)")
+    made.checkpoint(0, [orders((1, "a", False, 0))])
+    assert made.rows("orders") == [(1, "a")]
+
+
+def test_records_without_a_key_need_one_in_the_spec(made: Tables) -> None:
+    def rows() -> pa.RecordBatch:
+        return batch("events", [], [{"n": 1, "v": 2, "_deleted": False, "_offset": 0}], n=LONG, v=LONG, _deleted=BOOL)
+
+    made.start()
+    with pytest.raises(TargetError, match="rows of table events are merged") as error:
+        made.sink.learn(made.write(0, [[rows()]]))
+    assert "tables: {events: {key: [column, …]}}" in error.value.remedy
+    made.settings = {"events": TableSettings(key=("n",), renamed={"value": "v"}, types={"v": "INTEGER"})}
+    made.start().checkpoint(0, [rows()])
+    assert made.rows("events", "n, value") == [(1, 2)]
+
+
+def test_it_travels_to_tasks_with_its_tables(made: Tables) -> None:
+    made.start().checkpoint(0, [orders((1, "a", False, 0))])
+    copy: Any = pickle.loads(pickle.dumps(made.sink))
+    assert isinstance(copy, SqlTablesSink)
+    made.sink = copy
+    assert made.checkpoint(1, [orders((1, "b", False, 1))]) == 0
+    assert made.rows("orders") == [(1, "b")]
+
+
+def test_doctor_looks_at_the_file_and_at_no_table(made: Tables) -> None:
+    made.start().checkpoint(0, [orders((1, "a", False, 0))])
+    found = made.sink.check(None)
+    assert {each.check for each in found if not each.ok} == set()
+    assert "target table" not in {each.check for each in found}
