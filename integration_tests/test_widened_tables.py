@@ -78,8 +78,8 @@ def execute(place: Place, statement: str) -> list[tuple[Any, ...]]:
 
 
 def stored(place: Place) -> set[tuple[object, ...]]:
-    """The rows of the table; the server shows a double with all its digits, and a FLOAT of MySQL with six."""
-    ratio = "ratio" if place.engine.dialect.name == "postgresql" else "ratio + 0e0"
+    """The rows of the table. Servers show a double with all its digits, a float with as few as tell it from others."""
+    ratio = "ratio::float8" if place.engine.dialect.name == "postgresql" else "ratio + 0e0"
     return set(execute(place, f"SELECT id, price, {ratio} FROM made"))
 
 

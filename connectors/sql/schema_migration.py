@@ -144,7 +144,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
 
         It is planned under the lock. Planned before, it could narrow a column that another driver widened meanwhile.
         """
-        if self.widening is None or seen is None or not self._changes(seen):
+        if self.widening is None or seen is None or not self.widening.is_due(seen):
             return seen
         self._additions(self._widened(seen))  # raises before anything has changed
         statements: list[str] = []
@@ -155,9 +155,9 @@ class SchemaMigrator(Generic[_Table, _Plan]):
                     server.execute(statement)
         except StatementError as error:
             seen = self.look()
-            for statement in self._changes(seen):
-                raise self._refused(statement, error) from error
-            return seen
+            if seen is None or not self.widening.is_due(seen):
+                return seen
+            raise self._refused((statements or self._changes(seen))[0], error) from error
         for statement in statements:
             _log.info("sink %s: %s", self.sink, statement % ())
         return self.look()

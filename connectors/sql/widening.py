@@ -53,13 +53,17 @@ class TableWidening(Generic[_Table, _Plan]):
         wider = self.widener.widened(seen[0], [row for row in self.rows if row.name not in self.kept])
         return seen if wider == seen[0] else (wider, self.fit(wider, self.rows))
 
-    def statements(self, seen: tuple[_Table, SchemaMatch[_Plan]]) -> list[str]:
-        """Return the one statement for all columns: a server rewrites the table once.
-
-        Empty if no column is too narrow, or if the wider table would not take the rows either.
-        """
+    def is_due(self, seen: tuple[_Table, SchemaMatch[_Plan]]) -> bool:
+        """Return whether a column is too narrow, and the wider table takes the rows. Sends no query."""
         wider, fit = self.widened(seen)
-        return [] if wider == seen[0] or fit.wrong else [self.widener.statement(seen[0], wider)]
+        return wider != seen[0] and not fit.wrong
+
+    def statements(self, seen: tuple[_Table, SchemaMatch[_Plan]]) -> list[str]:
+        """Return the one statement for all columns: a server rewrites the table once. Empty if none is due.
+
+        It may need the table's definition from the server, which agrees with `seen` for certain only under the lock.
+        """
+        return [self.widener.statement(seen[0], self.widened(seen)[0])] if self.is_due(seen) else []
 
 
 def widen_columns(

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import typer
-from typer.main import get_command
 
 from docsite.reference.tables import cell, table
-from spark_jobs.cli import app
+from spark_jobs.cli import command_line
 
 _HEAD: Final = """\
 # Options of each command
@@ -35,7 +34,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             if hasattr(command, "commands"):
                 yield from follow(f"{words} {name}", command)
 
-    yield from follow("eos", get_command(app))
+    yield from follow("eos", command_line())
 
 
 def _section(name: str, command: Any) -> str:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from spark_jobs.cli.app import app, main, run_command_line
+from spark_jobs.cli.app import command_line, main, run_command_line
 
-__all__ = ["app", "main", "run_command_line"]
+__all__ = ["command_line", "main", "run_command_line"]

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import TextIOWrapper
 from typing import Annotated, Any, Final
 
 import typer
-from typer.main import get_command
+from typer.main import get_command, get_group
 
 from connectors.spec.composing import PROFILE
 from eos.errors import ConnectorError, SpecError
-from spark_jobs.cli.dead_letters import dead_letters
-from spark_jobs.cli.demo import demo
-from spark_jobs.cli.doctor import doctor
-from spark_jobs.cli.explain import explain
-from spark_jobs.cli.init import init, schema
-from spark_jobs.cli.installed import connectors
 from spark_jobs.cli.options import Debug
 from spark_jobs.cli.output import out
-from spark_jobs.cli.pausing import pause, resume
-from spark_jobs.cli.preview_command import preview
-from spark_jobs.cli.repair import repair
-from spark_jobs.cli.requests import checkpoint, stop
-from spark_jobs.cli.rescale import rescale
-from spark_jobs.cli.reset import reset
-from spark_jobs.cli.run_command import run
-from spark_jobs.cli.savepoint import savepoint
-from spark_jobs.cli.status import status
-from spark_jobs.cli.submit import submit
-from spark_jobs.cli.transactions import transactions
-from spark_jobs.cli.ui import ui
-from spark_jobs.cli.validate import validate
 from twophase.version import installed_version
 
 app = typer.Typer(
@@ -49,19 +31,55 @@ MOVE: Final = "State and rejected records"
 REPAIR: Final = "Repair"
 """Groups of commands in `--help`, in their order there."""
 
+_COMMANDS: Final = {
+    **dict.fromkeys(("demo", "init", "schema", "connectors", "validate", "doctor", "preview", "explain"), FIRST_STEPS),
+    **dict.fromkeys(("run", "submit", "status", "ui", "checkpoint", "pause", "resume", "stop"), RUN),
+    **dict.fromkeys(("savepoint", "rescale", "dead-letters"), MOVE),
+    **dict.fromkeys(("repair", "reset", "transactions"), REPAIR),
+}
+"""The group of each command."""
 
-def _add(group: str, *commands: Callable[..., None]) -> None:
-    for each in commands:
-        app.command(rich_help_panel=group)(each)
+_MODULES: Final = {
+    "schema": "init",
+    "connectors": "installed",
+    "preview": "preview_command",
+    "run": "run_command",
+    **dict.fromkeys(("checkpoint", "stop"), "requests"),
+    **dict.fromkeys(("pause", "resume"), "pausing"),
+}
+"""Where a command is defined, if not in a module of its name."""
 
 
-_add(FIRST_STEPS, demo, init, schema, connectors, validate, doctor, preview, explain)
-_add(RUN, run, submit, status, ui, checkpoint, pause, resume, stop)
-app.add_typer(savepoint, name="savepoint", rich_help_panel=MOVE)
-_add(MOVE, rescale)
-app.add_typer(dead_letters, name="dead-letters", rich_help_panel=MOVE)
-_add(REPAIR, repair, reset)
-app.add_typer(transactions, name="transactions", rich_help_panel=REPAIR)
+class Commands(Mapping[str, Any]):
+    """The commands by name, each imported when it is looked up: all of them take a second of a CPU."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._found:
+            self._found[name] = _load(name, _COMMANDS[name])
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_COMMANDS)
+
+    def __len__(self) -> int:
+        return len(_COMMANDS)
+
+
+def _load(name: str, group: str) -> Any:
+    """Return the parser of a command. Its help shows no type for a flag."""
+    python_name = name.replace("-", "_")
+    command = getattr(importlib.import_module(f"spark_jobs.cli.{_MODULES.get(name, python_name)}"), python_name)
+    alone = typer.Typer(rich_markup_mode="markdown")
+    if isinstance(command, typer.Typer):
+        alone.add_typer(command, name=name, rich_help_panel=group)
+    else:
+        alone.command(rich_help_panel=group)(command)
+    parser: Any = get_group(alone).commands[name]
+    _hide_types_of_flags(parser, None)
+    return parser
 
 
 def _version(wanted: bool) -> None:
@@ -93,9 +111,10 @@ def eos(
 
 
 def command_line() -> Any:
-    """Return the parser of the command line. Its help shows no type for a flag."""
-    command = get_command(app)
+    """Return the parser of the command line."""
+    command: Any = get_command(app)
     _hide_types_of_flags(command, None)
+    command.commands = Commands()
     return command
 
 

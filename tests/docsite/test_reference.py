@@ -6,14 +6,13 @@ import re
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from connectors.spec import json_schema
 from docsite.pages import ROOT
 from docsite.reference import cli, errors, keys, python, rest
 from docsite.reference.tables import cell, table
 from eos.errors import ERRORS_PAGE, link_of
-from spark_jobs.cli import app
+from spark_jobs.cli import command_line
 from spark_jobs.cli.catalogue import CATALOGUE, UNEXPECTED
 from spark_jobs.page.opening import PageOptions, opened
 from tests.page_history import spec_of
@@ -68,7 +67,7 @@ def test_a_type_in_words(node: dict[str, Any], expected: str) -> None:
 
 def test_each_command_has_a_section_with_all_its_options() -> None:
     page = cli.page()
-    assert list(get_command(app).commands)  # type: ignore[attr-defined]
+    assert list(command_line().commands)
     names = [name for name, _ in cli.commands()]
     assert {"eos run", "eos savepoint inspect", "eos dead-letters replay"} <= set(names)
     assert re.findall(r"^#+ `(eos [^`]*)`$", page, re.MULTILINE) == names

@@ -9,10 +9,9 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from connectors.spec import load_spec
-from spark_jobs.cli import app, run_command_line
+from spark_jobs.cli import command_line, run_command_line
 from spark_jobs.operations.new_start import parse
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +21,7 @@ TABLE = dict(re.findall(r"^\| `eos ([\w-]+)[^`]*` \| (.+) \|$", COMMANDS, re.MUL
 
 
 def commands() -> dict[str, object]:
-    return dict(get_command(app).commands)  # type: ignore[attr-defined]
+    return dict(command_line().commands)
 
 
 def test_the_table_of_commands_has_each_once() -> None:

@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
-from typer.main import get_command
 
 from connectors.spec import load_spec
-from spark_jobs.cli import app
+from spark_jobs.cli import command_line
 from spark_jobs.page.metrics import Metrics
 from spark_jobs.page.opening import DEFAULT_HOST, DEFAULT_PORT, TOKEN_VARIABLE, PageOptions, opened
 from tests.page_history import RUN, SECRET, spec_of
@@ -31,7 +30,7 @@ def rows(page: str) -> list[list[str]]:
 
 
 def test_its_options_are_those_of_the_commands() -> None:
-    commands = get_command(app).commands  # type: ignore[attr-defined]
+    commands = command_line().commands
     known = {option for name in ("run", "ui") for each in commands[name].params for option in each.opts}
     named = set(re.findall(r"--[a-z][a-z-]+", section("The page")))
     assert (

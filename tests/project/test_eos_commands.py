@@ -11,9 +11,8 @@ from typing import Any, Final, cast
 
 import pytest
 import typer
-from typer.main import get_command
 
-from spark_jobs.cli import app
+from spark_jobs.cli import command_line
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -79,7 +78,7 @@ USAGE_ERROR: Final = cast("type[Exception]", typer.BadParameter.__mro__[1])
 """What the parser raises: the class of its own copy of click."""
 
 
-EOS: Final[Any] = get_command(app)
+EOS: Final[Any] = command_line()
 for _option in EOS.params:
     if _option.name in {"install_completion", "show_completion"}:
         _option.callback = None  # it would write to the files of the user's shell
