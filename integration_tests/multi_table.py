@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import sqlalchemy
 
-from connectors.api.table_rows import with_table
+from connectors.api.table_rows import TableChange, with_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.multi_table import Route, SqlTablesSink
@@ -49,6 +49,7 @@ class Tables:
     decided: dict[int, list[Committable]] = field(default_factory=dict)  # by checkpoint, as head would hold them
     incarnation: str = field(default_factory=new_incarnation)
     epoch: int = 1
+    changes: list[TableChange] = field(default_factory=list)  # that the sink has reported
     attempts: count[int] = field(default_factory=lambda: count(1))
     committer: Committer = field(init=False)
     sink: SqlTablesSink = field(init=False)
@@ -113,7 +114,7 @@ class Tables:
         """Write a checkpoint, decide and commit it. Returns how many schemas the sink has learned for it."""
         wanted = self.write(number, tasks)
         if wanted:
-            self.sink.learn(wanted)
+            self.sink.learn(wanted, self.changes.append)
             assert not self.write(number, tasks)
         assert set(self.commit(number)) <= {CommitOutcome.COMMITTED}
         return len(wanted)

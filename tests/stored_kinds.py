@@ -262,7 +262,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="a measurement: what cannot be read is not measured",
     ),
     "columns": Kind(
-        ("spark_jobs/observe/sink_columns.py:changes",),
+        ("spark_jobs/observe/schema_events.py:changes",),
         None,
         stored.columns_of,
         stored.SINK_COLUMNS,

@@ -21,7 +21,7 @@ from connectors.kafka.sink.markers import Claim, Marker
 from connectors.owner import Owner
 from connectors.sql.mysql.target import KeyPart, Target, TargetColumn, UniqueIndex
 from spark_jobs.adapters.kafka_format import Begun
-from spark_jobs.observe import checkpoint_listener, sink_columns
+from spark_jobs.observe import checkpoint_listener, schema_events
 from spark_jobs.observe.history.entries import LagMeasured
 from spark_jobs.observe.history.model import SplitLag
 from spark_jobs.observe.history.store import History
@@ -145,14 +145,14 @@ def written_lag() -> bytes:
 
 
 def columns_of(content: bytes) -> dict[str, dict[str, str]]:
-    with _file(content, sink_columns.NAME) as path:
-        return sink_columns._read(path)
+    with _file(content, schema_events.NAME) as path:
+        return schema_events._read(path)
 
 
 def written_columns() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        sink_columns.changes(Path(folder), SINK_COLUMNS, AT)
-        return (Path(folder) / sink_columns.NAME).read_bytes()
+        schema_events.changes(Path(folder), SINK_COLUMNS, AT)
+        return (Path(folder) / schema_events.NAME).read_bytes()
 
 
 def cursor_of(content: bytes) -> checkpoint_listener._Cursor | None:

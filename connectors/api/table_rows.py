@@ -7,7 +7,8 @@ its key are in the metadata of the batch's schema, so the batch passes through e
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -28,6 +29,27 @@ def table_of(schema: pa.Schema) -> tuple[str, tuple[str, ...]]:
 
 
 @runtime_checkable
+class TableChanges(Protocol):
+    """An optional part of a sink that creates or changes its table. The driver reports the statements.
+
+    Implemented by: a connector, in its `Sink`. Called by: the driver, once after `Sink.open`. Does not block.
+    """
+
+    @property
+    def ran(self) -> Sequence[str]:
+        """The statements by which `open` has created or changed the table; empty if it was as the rows need it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableChange:
+    """A statement by which a sink has created or changed one of its tables."""
+
+    table: str
+    statement: str
+    topic: str  # whose records need it
+
+
+@runtime_checkable
 class MultiTableSink(Protocol):
     """An optional part of a sink: it has a table for each kind of rows, which it gets to know by the rows.
 
@@ -44,8 +66,8 @@ class MultiTableSink(Protocol):
     or if two drivers call it.
     """
 
-    def learn(self, wanted: Sequence[pa.Schema]) -> None:
-        """Find the tables of these schemas. Creates or changes them if the spec allows it.
+    def learn(self, wanted: Sequence[pa.Schema], report: Callable[[TableChange], None]) -> None:
+        """Find the tables of these schemas. Creates or changes them if the spec allows it, and reports each change.
 
         Raises TargetError for rows that do not fit, SinkUnavailableError if the service does not answer.
         """

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self
 
 import pyarrow as pa
 
 from connectors.api.contracts import DirectWriter, Finding
-from connectors.api.table_rows import table_of
+from connectors.api.table_rows import TableChange, TableChanges, table_of
 from connectors.known import must_wait
 from connectors.log.chunks import TablePart
 from connectors.log.keyed_rows import flush_in_order
@@ -38,7 +38,7 @@ _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
 
 
-class TableSink(Protocol):
+class TableSink(TableChanges, Protocol):
     """A sink of one table with a log. Picklable."""
 
     @property
@@ -167,10 +167,10 @@ class SqlTablesSink:
     def rejects_duplicates(self) -> bool:
         return False
 
-    def learn(self, wanted: Sequence[pa.Schema]) -> None:
+    def learn(self, wanted: Sequence[pa.Schema], report: Callable[[TableChange], None]) -> None:
         """See MultiTableSink. A few queries for each schema, one after another."""
         for schema in sorted(wanted, key=_topic_of):
-            self._learn(schema)
+            self._learn(schema, report)
 
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> TablesWriter:
         assert self.log is not None
@@ -187,7 +187,7 @@ class SqlTablesSink:
         del schema
         return self.one.check_server(writers)
 
-    def _learn(self, schema: pa.Schema) -> None:
+    def _learn(self, schema: pa.Schema, report: Callable[[TableChange], None]) -> None:
         known = schema.serialize().to_pybytes()
         topic = _topic_of(schema)
         name, key = table_of(schema)
@@ -200,6 +200,8 @@ class SqlTablesSink:
             self._tables.refused[known] = f"{error.message}; {error.remedy}"
             return
         _log.info("sink %s: topic %s, table %s: %d columns", self.name, topic, table, len(sink.columns))
+        for statement in sink.ran:
+            report(TableChange(table, statement, topic))
         self._tables.opened[known] = (table, sink)
 
     def _opened(self, schema: pa.Schema, topic: str, name: str, key: tuple[str, ...]) -> tuple[str, TableSink]:

@@ -118,14 +118,16 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         added = () if fit.wrong else self._added(fit)
         return [f"ALTER TABLE {table.quoted} ADD COLUMN {self._column(row)}" for row in added]
 
-    def make(self, server: Connected) -> tuple[_Table, SchemaMatch[_Plan]] | None:
-        """Run what is planned; returns the table as it is then. In autocommit; mostly there is nothing to do.
+    def make(self, server: Connected) -> tuple[tuple[_Table, SchemaMatch[_Plan]] | None, tuple[str, ...]]:
+        """Run what is planned. In autocommit; mostly there is nothing to do.
+
+        Returns the table as it is then, and the statements that have changed it.
 
         Others may do the same at this moment, and the answer to a statement may be lost: whoever fails looks again, and
         has failed only if it is not done. Raises TargetError with the statement where the server refuses it,
         SinkUnavailableError, StatementError.
         """
-        seen = self._widen(server, self.look())
+        seen, ran = self._widen(server, self.look())
         statements = self._additions(seen)
         for statement in statements:
             try:
@@ -134,18 +136,18 @@ class SchemaMigrator(Generic[_Table, _Plan]):
                 if statement in self.plan():
                     raise self._refused(statement, error) from error
             else:
-                _log.info("sink %s: %s", self.sink, statement % ())
-        return self.look() if statements else seen
+                ran.append(self._log(statement))
+        return self.look() if statements else seen, tuple(ran)
 
     def _widen(
         self, server: Connected, seen: tuple[_Table, SchemaMatch[_Plan]] | None
-    ) -> tuple[_Table, SchemaMatch[_Plan]] | None:
-        """Run the statement of `plan` that widens columns; returns the table as it is then.
+    ) -> tuple[tuple[_Table, SchemaMatch[_Plan]] | None, list[str]]:
+        """Run the statement of `plan` that widens columns; returns the table as it is then, and the statement.
 
         It is planned under the lock. Planned before, it could narrow a column that another driver widened meanwhile.
         """
         if self.widening is None or seen is None or not self.widening.is_due(seen):
-            return seen
+            return seen, []
         self._additions(self._widened(seen))  # raises before anything has changed
         statements: list[str] = []
         try:
@@ -156,11 +158,15 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         except StatementError as error:
             seen = self.look()
             if seen is None or not self.widening.is_due(seen):
-                return seen
+                return seen, []
             raise self._refused((statements or self._changes(seen))[0], error) from error
-        for statement in statements:
-            _log.info("sink %s: %s", self.sink, statement % ())
-        return self.look()
+        ran = [self._log(statement) for statement in statements]
+        return self.look(), ran
+
+    def _log(self, statement: str) -> str:
+        text = statement % ()
+        _log.info("sink %s: %s", self.sink, text)
+        return text
 
     def _changes(self, seen: tuple[_Table, SchemaMatch[_Plan]] | None) -> list[str]:
         """Return the statement of `plan` that widens columns, if there is one."""

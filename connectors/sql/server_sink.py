@@ -87,6 +87,7 @@ class ServerSink(Server[C, T, P]):
     plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow
     partitioning: Partitioning = field(default=Partitioning(), repr=False)
     target: str = field(default="", repr=False)  # quoted
+    ran: tuple[str, ...] = field(default=(), repr=False)  # statements by which `open` has created or changed the table
     learned: T | None = field(default=None, repr=False)  # the table as the server had it
 
     _table_type: ClassVar[type]
@@ -117,7 +118,7 @@ class ServerSink(Server[C, T, P]):
         return self._opened(schema, target, fit)
 
     def dry_run(self, schema: pa.Schema) -> Sequence[str]:
-        names, _ = self._seen(schema, run=False)
+        names, _, _ = self._seen(schema, run=False)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
     @property
@@ -193,16 +194,19 @@ class ServerSink(Server[C, T, P]):
         """Of a task's connection, which does nothing while a step takes its time."""
         return max(LET_GO_S, min(math.ceil(self.timeout_s), _LONGEST_S))
 
-    def _seen(self, schema: pa.Schema, *, run: bool) -> tuple[list[str], tuple[T, SchemaMatch[P]] | None]:
-        """The columns that are written, and the table that takes them; None: a start is to make it.
+    def _seen(
+        self, schema: pa.Schema, *, run: bool
+    ) -> tuple[list[str], tuple[T, SchemaMatch[P]] | None, tuple[str, ...]]:
+        """The columns that are written, the table that takes them, and the statements that have changed it.
 
+        None instead of a table: a start is to make it.
         `run`: make what is missing, where the spec says so; else take it for made.
         """
         with translate_errors(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
             if run:
                 checks.require(f"sink {self.name} at {self._where}", self._requirements(session))
             maker = self._maker(session, schema)
-            seen = maker.make(session) if run else maker.dry_run()
+            seen, ran = maker.make(session) if run else (maker.dry_run(), ())
             if seen is None and (run or not self.create):
                 raise self._missing(session, maker.remedy())
             names = maker.columns(seen)
@@ -212,16 +216,16 @@ class ServerSink(Server[C, T, P]):
             has = ", ".join(f"{column.name} {column.declared}" for column in target.columns)
             remedy = f"change the table or the transforms; the table has {has}"
             raise TargetError(message + "\n  - ".join(fit.problems), remedy=remedy)
-        return names, seen
+        return names, seen, ran
 
     def _compared(self, schema: pa.Schema, *, run: bool = False) -> Self:
         """The sink as it is opened, of a table that exists or that `run` lets it make."""
-        _, seen = self._seen(schema, run=run)
+        _, seen, ran = self._seen(schema, run=run)
         assert seen is not None
         target, fit = seen
         if self.upsert is not None:
             self._rehearse(fit.plans, self.upsert.of(schema))
-        return self._opened(schema, target, fit)
+        return replace(self._opened(schema, target, fit), ran=ran)
 
     def _opened(self, schema: pa.Schema, target: T, fit: SchemaMatch[P]) -> Self:
         kinds = {plan.column: (plan.name, schema.field(plan.name).type) for plan in fit.plans}

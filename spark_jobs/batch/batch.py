@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from connectors.api.contracts import Source
-from connectors.api.table_rows import MultiTableSink
+from connectors.api.table_rows import MultiTableSink, TableChange
 from connectors.dead_letters import PLACE
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch import branch_jobs
@@ -69,6 +70,7 @@ class SparkBatch:
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
     skipping: Skipping | None = None  # where a source leaves bad records out
     naming: Sequence[Source] = ()  # sources whose records name schemas
+    report: Callable[[str, TableChange], None] = lambda _sink, _change: None  # a table that a sink has changed
     skipped: Skipped = field(default_factory=dict, init=False)
     rules: tuple[RuleCount, ...] = field(default=(), init=False)  # of the steps, once the tasks have run
     acknowledgements: tuple[Acknowledgement, ...] = field(default=(), init=False)  # where the tasks' time went
@@ -254,7 +256,7 @@ class SparkBatch:
         for branch in self.flow.branches:
             for sink in branch.sinks:
                 if isinstance(sink, MultiTableSink) and sink.name in wanted:
-                    sink.learn(wanted[sink.name])
+                    sink.learn(wanted[sink.name], partial(self.report, sink.name))
         count = sum(map(len, wanted.values()))
         message = f"checkpoint {self.checkpoint_id} has rows of {count} tables or schemas that the sinks did not know"
         return Failed(PrepareError(message), again=True)

@@ -18,6 +18,7 @@ from connectors.spec import Spec
 from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.skipping import Skipping
+from spark_jobs.observe import schema_events
 from spark_jobs.observe.activity import Activity, checkpoint_activity, idle_activity
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.withheld import Poll, Withheld
@@ -210,6 +211,9 @@ class QueryRun:
             period=self.period,
             skipping=self._skipping,
             naming=pipeline.naming,
+            report=lambda sink, made: self.listener.on_event(
+                schema_events.change(sink, made, time.time(), checkpoint_id)
+            ),
         )
         self._times = time.time(), 0.0
         self._batch, self.driver.doing = batch, None

@@ -18,7 +18,7 @@ from connectors.registry import build_sink, build_source, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
-from spark_jobs.observe import sink_columns
+from spark_jobs.observe import schema_events
 from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Ending, Event, failure
@@ -208,7 +208,7 @@ class Runner:
             driver = recovered.driver
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
-            self._report_columns(lasting.sources, pipeline)
+            self._report_schemas(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
@@ -243,12 +243,15 @@ class Runner:
                 self._held, self._hit = driver.seen, epoch.hit
                 self.listener.on_backlog(driver.owned.waiting)
 
-    def _report_columns(self, sources: Sequence[Source], pipeline: Pipeline) -> None:
-        """Report the columns, and sinks that get others than at the last start."""
+    def _report_schemas(self, sources: Sequence[Source], pipeline: Pipeline) -> None:
+        """Report the columns, sinks that get others than at the last start, and tables that this start has changed."""
         self.listener.on_columns({each.name: types_of(each) for each in sources}, pipeline.columns)
         columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
-        for event in sink_columns.changes(self.spec.checkpoint.location, columns, time.time()):
+        for event in schema_events.changes(self.spec.checkpoint.location, columns, time.time()):
             _log.warning("%s", event.message)
+            self.listener.on_event(event)
+        opened = [sink for branch in pipeline.flow.branches for sink in branch.sinks]
+        for event in schema_events.statements(opened, time.time()):
             self.listener.on_event(event)
 
     def _build(self, lasting: RunResources, recovered: Recovered, log: LocalSparkLog, pacing: Pacing) -> Pipeline:

@@ -69,13 +69,14 @@ class SqliteSink:
     letters: SqliteSink | None = None  # of the dead letters, in the same file: it takes the rows that the table refuses
     most_letters: int = 0  # rows of a share that may be refused
     bindings: tuple[Binding, ...] = ()  # of an opened sink
+    ran: tuple[str, ...] = ()  # statements by which `open` has created or changed the table
 
     def open(self, schema: pa.Schema) -> SqliteSink:
         """See Sink. Raises TargetError, SinkUnavailableError."""
-        _, bindings = self._compared(schema, run=True)
+        _, bindings, ran = self._compared(schema, run=True)
         self.log.open()
         upsert = self.upsert and self.upsert.of(schema)
-        return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings)
+        return replace(self, log=self.log.on_driver(), upsert=upsert, bindings=bindings, ran=ran)
 
     cached_target: ClassVar = None
     """See Sink. The file is on this machine: where it cannot be read, nothing else of the pipeline's may be there."""
@@ -85,28 +86,30 @@ class SqliteSink:
         raise must_wait(self.name, f"{self.path} is needed")
 
     def dry_run(self, schema: pa.Schema) -> Sequence[str]:
-        names, _ = self._compared(schema)
+        names, _, _ = self._compared(schema)
         return with_order(self.upsert and self.upsert.of(schema), names)
 
-    def _compared(self, schema: pa.Schema, *, run: bool = False) -> tuple[list[str], tuple[Binding, ...]]:
-        """The columns that are written, and how they are bound, if only to what there is.
+    def _compared(
+        self, schema: pa.Schema, *, run: bool = False
+    ) -> tuple[list[str], tuple[Binding, ...], tuple[str, ...]]:
+        """The columns that are written, how they are bound, and the statements that have changed the table.
 
         `run`: make what is missing, where the spec says so; else take it for made.
         """
         self._check_file(run=run)
         with self._reading() as connection:
             maker = self._maker(connection, schema)
-            seen = self._made(maker) if run else maker.dry_run()
+            seen, ran = self._made(maker) if run else (maker.dry_run(), ())
             if seen is None and (run or not self.create):
                 raise missing(connection, self.table, maker.remedy())
             names = maker.columns(seen)
         if seen is None:
-            return names, ()
+            return names, (), ran
         table, fit = seen
         if fit.problems:
             message = f"the rows do not fit table {table.name}: " + "; ".join(fit.problems)
             raise TargetError(message, remedy="change the table, or the columns in a transform")
-        return names, fit.plans
+        return names, fit.plans, ran
 
     def _reading(self) -> AbstractContextManager[Connection]:
         return empty() if self._is_missing else Database(self.path).reading()
@@ -127,7 +130,9 @@ class SqliteSink:
         except WalError as error:
             raise TargetError(error.message, remedy=error.remedy) from error
 
-    def _made(self, maker: SchemaMigrator[Table, Binding]) -> tuple[Table, SchemaMatch[Binding]] | None:
+    def _made(
+        self, maker: SchemaMigrator[Table, Binding]
+    ) -> tuple[tuple[Table, SchemaMatch[Binding]] | None, tuple[str, ...]]:
         with translate_errors(f"sink {self.name}"), closing(SqliteStore(self.path)) as store:
             return maker.make(store)
 
@@ -186,7 +191,7 @@ class SqliteSink:
 
     def letters_table(self) -> DeadLettersTable:
         """Open this sink of dead letters, whose table exists. Changes nothing. Raises TargetError."""
-        _, bindings = replace(self, create=False, evolve=False)._compared(SCHEMA)
+        _, bindings, _ = replace(self, create=False, evolve=False)._compared(SCHEMA)
         return DeadLettersTable(self.table, Stored(self.table, bindings), [each.name for each in bindings])
 
     def check(self, schema: pa.Schema | None, writers: int | None = None) -> Sequence[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from connectors.api.table_rows import TableChange
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
@@ -52,6 +53,8 @@ def test_each_topic_has_its_table_and_its_key(made: Tables) -> None:
     learned = made.checkpoint(0, [orders((1, "a", False, 0), (2, "b", False, 1)), items((1, 1, "x", 0))], [])
     assert learned == 2
     assert made.tables() == {"orders", "items"}
+    assert [(each.table, each.topic) for each in made.changes] == [("items", "items"), ("orders", "orders")]
+    assert all(each.statement.startswith(f'CREATE TABLE IF NOT EXISTS "{each.table}"') for each in made.changes)
     assert made.rows("orders") == [(1, "a"), (2, "b")]
     assert made.rows("items") == [(1, 1, "x")]
     learned = made.checkpoint(
@@ -78,6 +81,7 @@ def test_a_schema_with_another_column_widens_the_table(made: Tables) -> None:
     made.checkpoint(0, [orders((1, "a", False, 0))])
     assert made.checkpoint(1, [orders((2, "b", False, 1)), priced((3, "c", 30, 2))]) == 1
     assert made.rows("orders") == [(1, "a", None), (2, "b", None), (3, "c", 30)]
+    assert made.changes[1:] == [TableChange("orders", 'ALTER TABLE "orders" ADD COLUMN "price" INTEGER', "orders")]
 
 
 def test_rows_of_one_key_with_two_schemas_are_applied_in_their_order(made: Tables) -> None:
@@ -117,7 +121,7 @@ def test_the_first_row_of_a_key_stays_whatever_schema_it_has(made: Tables) -> No
 def test_one_key_in_two_partitions_of_two_schemas_stops(made: Tables) -> None:
     made.start()
     both = [orders((1, "a", False, 0)), priced((1, "b", 1, 0), partition=1)]
-    made.sink.learn(made.write(0, [both]))
+    made.sink.learn(made.write(0, [both]), made.changes.append)
     with pytest.raises(IncomparableRowsError, match="key id 1 comes from partitions 0 and 1"):
         made.write(0, [both])
 
@@ -132,7 +136,7 @@ def test_one_key_in_two_partitions_of_a_task_stops(made: Tables) -> None:
     """H16: which row is newer cannot be known."""
     made.start()
     both = [orders((1, "a", False, 0)), orders((1, "b", False, 0), partition=1)]
-    made.sink.learn(made.write(0, [both]))
+    made.sink.learn(made.write(0, [both]), made.changes.append)
     with pytest.raises(IncomparableRowsError):
         made.write(0, [both])
 
@@ -148,7 +152,7 @@ def test_names_are_rewritten_by_the_first_rule_that_matches(made: Tables) -> Non
     made.route = Route("${topic}", (Rewrite("ord(.*)", r"copy_\1"), Rewrite(".*", None)))
     made.rejects = True
     made.start()
-    made.sink.learn(made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))]]))
+    made.sink.learn(made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))]]), made.changes.append)
     assert made.tables() == {"copy_ers"}
     with pytest.raises(BadRowError, match="no table for records of topic items"):
         made.write(0, [[orders((1, "a", False, 0)), items((1, 1, "x", 0))]])
@@ -164,7 +168,7 @@ def test_rows_without_a_table_stop_the_pipeline(made: Tables) -> None:
     made.route = Route("${topic}", (Rewrite(".*", None),))
     made.start()
     with pytest.raises(TargetError, match="no table for records of topic orders"):
-        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
 
 
 @pytest.mark.parametrize("to", ["eos_claim", "main.EOS_slot"])
@@ -172,7 +176,7 @@ def test_no_record_chooses_a_table_of_the_protocol(made: Tables, to: str) -> Non
     made.route = Route("${topic}", (Rewrite(".*", to),))
     made.start()
     with pytest.raises(TargetError, match="a name of the protocol"):
-        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
 
 
 def test_a_table_is_not_created_without_permission(made: Tables) -> None:
@@ -180,7 +184,7 @@ def test_a_table_is_not_created_without_permission(made: Tables) -> None:
     Path(made.url.removeprefix("sqlite:///")).touch()
     made.start()
     with pytest.raises(TargetError, match="orders"):
-        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]))
+        made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
     made.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)")
     made.checkpoint(0, [orders((1, "a", False, 0))])
     assert made.rows("orders") == [(1, "a")]
@@ -192,7 +196,7 @@ def test_records_without_a_key_need_one_in_the_spec(made: Tables) -> None:
 
     made.start()
     with pytest.raises(TargetError, match="rows of table events are merged") as error:
-        made.sink.learn(made.write(0, [[rows()]]))
+        made.sink.learn(made.write(0, [[rows()]]), made.changes.append)
     assert "tables: {events: {key: [column, …]}}" in error.value.remedy
     made.settings = {"events": TableSettings(key=("n",), renamed={"value": "v"}, types={"v": "INTEGER"})}
     made.start().checkpoint(0, [rows()])

@@ -241,7 +241,7 @@ class Server:
 @pytest.mark.parametrize("later", [False, True])
 def test_who_fails_has_failed_only_if_it_is_not_done(later: bool) -> None:
     beaten = Server(Refusal("exists", later=later), done=True)
-    assert maker(POSTGRES, look=beaten.look).make(beaten) == beaten.look()  # type: ignore[arg-type]
+    assert maker(POSTGRES, look=beaten.look).make(beaten) == (beaten.look(), ())  # type: ignore[arg-type]
     failed = Server(Refusal("no right", later=later), done=False)
     with pytest.raises(SinkUnavailableError if later else TargetError) as caught:
         maker(POSTGRES, look=failed.look).make(failed)  # type: ignore[arg-type]

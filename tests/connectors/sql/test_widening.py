@@ -426,7 +426,7 @@ def test_columns_are_widened_by_one_statement_and_then_added() -> None:
     ahead = migrator(place).dry_run()
     assert ahead is not None
     assert (ahead[1].problems, place.ran) == ([], [])
-    found = migrator(place).make(place)  # type: ignore[arg-type]
+    found, _ = migrator(place).make(place)  # type: ignore[arg-type]
     assert found is not None
     assert [each.declared for each in found[0].columns] == ["bigint", "decimal(12,4)", "longtext"]
     assert found[1].problems == []
@@ -444,7 +444,7 @@ def test_nothing_changes_where_that_would_not_be_enough() -> None:
     place = Place((*NARROW, column("note", "int", nullable=False)))
     schema = pa.schema([*[*ROWS][:2], ("note", pa.list_(pa.int8()))])
     assert migrator(place, schema).plan() == []
-    found = migrator(place, schema).make(place)  # type: ignore[arg-type]
+    found, _ = migrator(place, schema).make(place)  # type: ignore[arg-type]
     assert found is not None
     assert len(found[1].wrong) == 1
     place = Place(NARROW)
@@ -460,7 +460,7 @@ def test_another_driver_that_widened_more_is_not_undone() -> None:
         place.columns = (column("id", "decimal(20,4)"), place.columns[1])
 
     place = Place(NARROW, before_lock=other)
-    found = migrator(place, pa.schema([*[*ROWS][:2]])).make(place)  # type: ignore[arg-type]
+    found, _ = migrator(place, pa.schema([*[*ROWS][:2]])).make(place)  # type: ignore[arg-type]
     assert found is not None
     assert [each.declared for each in found[0].columns] == ["decimal(23,4)", "decimal(12,4)"]
 
@@ -473,7 +473,7 @@ def test_a_driver_that_fails_has_failed_only_if_a_column_is_still_narrow(later: 
 
     beaten = Place(NARROW, before_lock=other)
     schema = pa.schema([*[*ROWS][:2]])
-    found = migrator(beaten, schema).make(beaten)  # type: ignore[arg-type]
+    found, _ = migrator(beaten, schema).make(beaten)  # type: ignore[arg-type]
     assert found is not None
     assert (found[1].problems, beaten.ran) == ([], [])
     failed = Place(NARROW, refusal=Refusal("no right", later=later))
@@ -484,7 +484,7 @@ def test_a_driver_that_fails_has_failed_only_if_a_column_is_still_narrow(later: 
 
 def test_without_a_widener_no_type_changes() -> None:
     place = Place(NARROW)
-    found = replace(migrator(place), widening=None).make(place)  # type: ignore[arg-type]
+    found, _ = replace(migrator(place), widening=None).make(place)  # type: ignore[arg-type]
     assert found is not None
     assert [each.declared for each in found[0].columns] == ["int", "decimal(10,2)", "longtext"]
 

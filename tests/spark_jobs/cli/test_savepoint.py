@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_command
 
-from spark_jobs.cli import app, output, run_command_line
+from spark_jobs.cli import command_line, output, run_command_line
 from spark_jobs.observe.run_lock import present
 from tests import savepoint_files as files
 
@@ -122,4 +121,4 @@ def test_what_the_page_says_to_type(spec: Path, capsys: pytest.CaptureFixture[st
 
 
 def _command(name: str) -> Any:
-    return get_command(app).commands[name]  # type: ignore[attr-defined]
+    return command_line().commands[name]

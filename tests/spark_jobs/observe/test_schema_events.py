@@ -1,12 +1,15 @@
-"""A start reports the columns of a sink that differ from the last start's."""
+"""Columns of a sink that differ from the last start's, and tables that a sink has created or changed, are reported."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from spark_jobs.observe.sink_columns import NAME, changes
+from connectors.api.contracts import Sink
+from connectors.api.table_rows import TableChange
+from spark_jobs.observe.schema_events import NAME, change, changes, statements
 
 BEFORE = {"out": {"id": "bigint", "user": "string"}, "other": {"a": "int"}}
 
@@ -36,3 +39,16 @@ def test_without_a_file_that_can_be_read_nothing_is_reported(tmp_path: Path, con
 def test_a_location_that_cannot_be_written_ends_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert _messages(tmp_path / "missing", BEFORE) == []
     assert "is not kept" in caplog.text
+
+
+class _Sink:
+    name = "out"
+    ran = ("CREATE TABLE a (id INT)", "ALTER TABLE a ADD COLUMN b INT")
+
+
+def test_statements_of_a_start_and_of_a_checkpoint_are_events() -> None:
+    found = statements([cast(Sink, _Sink()), cast(Sink, object())], 1.0)
+    assert [each.message for each in found] == [f"sink out: {statement}" for statement in _Sink.ran]
+    event = change("out", TableChange("a", "CREATE TABLE a (id INT)", "shop.a"), 2.0, 7)
+    assert event.message == "sink out: CREATE TABLE a (id INT), for records of topic shop.a"
+    assert (event.kind, event.checkpoint_id, event.facts["table"]) == ("schema", 7, "a")

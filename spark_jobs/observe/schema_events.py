@@ -1,16 +1,19 @@
-"""Columns that each sink gets, as the newest start had them: a later start reports a change of schema.
+"""Changes of schemas, as events of the history: columns that a sink gets, and tables that it has created or changed.
 
-Not synced, and not missed: without the file, a start reports nothing and writes it.
+The columns of the newest start are kept, and a later start compares them with its own. The file is not synced, and not
+missed: without it, a start reports nothing and writes it.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from connectors.api.contracts import Sink
+from connectors.api.table_rows import TableChange, TableChanges
 from spark_jobs.observe.history.model import Event
 
 _log = logging.getLogger("eos.runner")
@@ -39,6 +42,23 @@ def changes(location: Path, now: Mapping[str, Columns], at: float) -> list[Event
         for sink, columns in now.items()
         if sink in before and (found := list(_differences(before[sink], columns)))
     ]
+
+
+def statements(sinks: Iterable[Sink], at: float) -> list[Event]:
+    """Return an event for each statement by which a start has created or changed a table. `sinks`: opened."""
+    return [
+        Event(at, "schema", f"sink {sink.name}: {statement}", facts={"sink": sink.name, "statement": statement})
+        for sink in sinks
+        if isinstance(sink, TableChanges)
+        for statement in sink.ran
+    ]
+
+
+def change(sink: str, made: TableChange, at: float, checkpoint_id: int) -> Event:
+    """Return the event of a table that a sink has created or changed for the records of a checkpoint."""
+    facts = {"sink": sink, "table": made.table, "topic": made.topic, "statement": made.statement}
+    message = f"sink {sink}: {made.statement}, for records of topic {made.topic}"
+    return Event(at, "schema", message, checkpoint_id=checkpoint_id, facts=facts)
 
 
 def _differences(before: Columns, now: Columns) -> Iterator[str]:
