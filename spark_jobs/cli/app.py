@@ -53,12 +53,14 @@ _MODULES: Final = {
 class Commands(Mapping[str, Any]):
     """The commands by name, each imported when it is looked up: all of them take a second of a CPU."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: typer.Context) -> None:
+        self._root = root
         self._found: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._found:
             self._found[name] = _load(name, _COMMANDS[name])
+            _hide_types_of_flags(self._found[name], self._root)
         return self._found[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -69,7 +71,7 @@ class Commands(Mapping[str, Any]):
 
 
 def _load(name: str, group: str) -> Any:
-    """Return the parser of a command. Its help shows no type for a flag."""
+    """Return the parser of a command."""
     python_name = name.replace("-", "_")
     command = getattr(importlib.import_module(f"spark_jobs.cli.{_MODULES.get(name, python_name)}"), python_name)
     alone = typer.Typer(rich_markup_mode="markdown")
@@ -77,9 +79,7 @@ def _load(name: str, group: str) -> Any:
         alone.add_typer(command, name=name, rich_help_panel=group)
     else:
         alone.command(rich_help_panel=group)(command)
-    parser: Any = get_group(alone).commands[name]
-    _hide_types_of_flags(parser, None)
-    return parser
+    return get_group(alone).commands[name]
 
 
 def _version(wanted: bool) -> None:
@@ -111,20 +111,20 @@ def eos(
 
 
 def command_line() -> Any:
-    """Return the parser of the command line."""
+    """Return the parser of the command line. Its help shows no type for a flag."""
     command: Any = get_command(app)
-    _hide_types_of_flags(command, None)
-    command.commands = Commands()
+    command.commands = Commands(_hide_types_of_flags(command, None))
     return command
 
 
-def _hide_types_of_flags(command: Any, parent: Any) -> None:
+def _hide_types_of_flags(command: Any, parent: typer.Context | None) -> typer.Context:
     context = typer.Context(command, parent=parent, **command.context_settings)
     for each in command.get_params(context):
         if getattr(each, "is_flag", False):
             each.metavar = ""
     for inner in getattr(command, "commands", {}).values():
         _hide_types_of_flags(inner, context)
+    return context
 
 
 def run_command_line(arguments: Sequence[str]) -> int:

@@ -201,18 +201,23 @@ def test_debug_adds_the_stack_trace_without_secrets(tmp_path: Path) -> None:
     assert (plain.returncode, "Traceback" in plain.stderr) == (2, False)
 
 
-def test_validate_answers_at_once_and_without_spark_or_a_database_driver(spec: Path) -> None:
+def test_validate_answers_at_once_and_without_spark_a_database_driver_or_another_command(spec: Path) -> None:
     code = (
         "import sys, time; from spark_jobs.cli import run_command_line\n"
         f"code = run_command_line(['validate', {str(spec)!r}])\n"
         "heavy = ('pyspark', 'sqlalchemy', 'pymysql', 'confluent_kafka', 'pandas', 'obstore')\n"
+        "others = ('demo', 'doctor', 'run_command', 'status', 'submit', 'ui', 'dead_letters')\n"
+        "heavy += tuple(f'spark_jobs.cli.{name}' for name in others)\n"
         "print(time.process_time(), code, [name for name in heavy if name in sys.modules])"
     )
     variables = {**os.environ, **ENVIRON, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, check=True)
-    cpu_s, _, rest = done.stdout.splitlines()[-1].partition(" ")
-    assert rest == "0 []"
-    assert float(cpu_s) < 2, "1.1 s are usual; a clock would count what others do meanwhile"
+    took_s = []
+    for _ in range(3):  # a machine that does other things, too, makes a process slower by its own clock
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, check=True)
+        cpu_s, _, rest = done.stdout.splitlines()[-1].partition(" ")
+        assert rest == "0 []"
+        took_s.append(float(cpu_s))
+    assert min(took_s) < 2, "1.1 s are usual, nearly all for imports"
 
 
 def test_a_terminal_of_another_alphabet_is_no_reason_to_fail(spec: Path) -> None:
