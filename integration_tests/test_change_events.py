@@ -503,7 +503,7 @@ _RARE_STEP: Final = (
     "_offset FROM incoming"
 )
 _IN_ORIGINAL: Final = (
-    "SELECT id, big, members, flag + 0, HEX(bits), wide, doc, HEX(ST_AsBinary(shape)), built + 0, "
+    "SELECT id, big, members, flag + 0, LPAD(HEX(bits), 2, '0'), wide, doc, HEX(ST_AsBinary(shape)), built + 0, "
     "TIME_FORMAT(spent, '%%H:%%i:%%s.%%f'), NULLIF(day + 0, 0), NULLIF(at + 0, 0) FROM rare"
 )
 _IN_COPY: Final = (
