@@ -55,12 +55,16 @@ def by_table(segments: Iterator[Iterator[pa.RecordBatch]]) -> Iterator[Iterator[
     """Yield the rows of the segments of one sink and checkpoint, in groups of one schema. Reads one segment at a time.
 
     Segments of one table are one group together. Chunks of two segments are never in one group: both segments
-    may have rows of one key. All segments are of one kind.
+    may have rows of one key. All segments are of one kind. A segment may be empty, if each row of its task was refused.
     """
-    first = next(segments, iter(()))
-    row = next(first, None)
-    if row is None or not row.schema.equals(SCHEMA, check_metadata=True):
-        yield chain([] if row is None else [row], first, chain.from_iterable(segments))
+    for first in segments:
+        row = next(first, None)
+        if row is not None:
+            break
+    else:
+        return
+    if not row.schema.equals(SCHEMA, check_metadata=True):
+        yield chain([row], first, chain.from_iterable(segments))
         return
     yield from _groups(chain([row], first))
     for segment in segments:

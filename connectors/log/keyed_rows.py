@@ -111,8 +111,8 @@ class MergingRowWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Convert and keep. Raises BadRowError for a value that the target cannot hold, or a key that is NULL."""
-        self._output.begin(self._schema)
         rows = self._form.convert(batch, self._rows + 1)
+        self._output.begin(self._schema)
         with self._of_all_rows():
             self._newest.add(rows)
             if self._before is not None:

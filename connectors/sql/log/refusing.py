@@ -57,11 +57,15 @@ class Sifting:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> None:
         """Raises TooManyBadRowsError, and what `put` raises for another reason than a row; StatementError. Raises
-        TargetError where the table of the dead letters refuses one."""
+        TargetError where the table of the dead letters refuses one.
+
+        A share of several tables has a call for each group of its rows: each call stores its own dead letters only.
+        """
+        stored = len(self.bisector.letters)
         for batch in batches:
             self.bisector.write(self, self.sink, batch)
-        if self.bisector.letters:
-            rows = add_checkpoint_id(pa.Table.from_batches(self.bisector.letters), self.checkpoint_id).select(
+        if found := self.bisector.letters[stored:]:
+            rows = add_checkpoint_id(pa.Table.from_batches(found), self.checkpoint_id).select(
                 list(self.letters.columns)
             )
             letters = rows.combine_chunks().to_batches()  # several where they come to more than 2 GiB

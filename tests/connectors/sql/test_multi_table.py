@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +12,21 @@ import pyarrow as pa
 import pytest
 
 from connectors.api.table_rows import TableChange
+from connectors.dead_letters import SCHEMA as LETTERS
+from connectors.log.chunks import SCHEMA as CHUNKS
+from connectors.log.chunks import by_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
+from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.table_settings import TableSettings
 from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from integration_tests.multi_table import Tables, batch
+from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
 LONG, TEXT, BOOL = pa.int64(), pa.string(), pa.bool_()
+ORDER = {"id": LONG, "buyer": TEXT, "_deleted": BOOL}
 
 
 @pytest.fixture
@@ -31,7 +39,7 @@ def orders(*rows: tuple[int, str, bool, int], partition: int = 0) -> pa.RecordBa
         {"id": key, "buyer": buyer, "_deleted": gone, "_offset": at, "_partition": partition}
         for key, buyer, gone, at in rows
     ]
-    return batch("orders", ["id"], found, id=LONG, buyer=TEXT, _deleted=BOOL)
+    return batch("orders", ["id"], found, **ORDER)
 
 
 def priced(*rows: tuple[int, str, int, int], partition: int = 0) -> pa.RecordBatch:
@@ -210,6 +218,56 @@ def test_it_travels_to_tasks_with_its_tables(made: Tables) -> None:
     made.sink = copy
     assert made.checkpoint(1, [orders((1, "b", False, 1))]) == 0
     assert made.rows("orders") == [(1, "b")]
+
+
+def test_a_task_whose_rows_are_all_refused_does_not_hide_the_rows_of_others(made: Tables) -> None:
+    made.start().checkpoint(0, [orders((1, "a", False, 0))])
+    without_key = batch("orders", ["id"], [{"id": None, "buyer": "x", "_deleted": False, "_offset": 1}], **ORDER)
+    scope = Scope(made.incarnation, made.epoch, 1, next(made.attempts))
+    made.committer.permit(scope)
+    first, second = (made.sink.writer(TransactionId(scope, sink_key("copy"), task, 9)) for task in range(2))
+    with pytest.raises(BadRowError, match="NULL in a key"):
+        first.write_atomic(without_key)
+    second.write_atomic(orders((2, "b", False, 2), partition=1))
+    prepared = [first.prepare(), second.prepare()]
+    assert [(each.rows, "segment" in each.data) for each in prepared] == [(0, False), (1, True)]
+    assert set(made.committer.commit(1, prepared)) == {CommitOutcome.COMMITTED}
+    assert made.rows("orders") == [(1, "a"), (2, "b")]
+
+
+def test_an_empty_segment_before_the_others_changes_nothing() -> None:
+    """An earlier task may have begun a segment for rows that were refused."""
+    chunk = pa.record_batch([pa.array([_stream(orders((1, "a", False, 0)))], pa.large_binary())], schema=CHUNKS)
+    found = [list(rows) for rows in by_table(iter([iter(()), iter([chunk])]))]
+    assert [[each.num_rows for each in rows] for rows in found] == [[1]]
+    assert found[0][0].schema.names[:2] == ["id", "buyer"], "rows, and not chunks"
+    plain = orders((1, "a", False, 0))
+    assert [list(rows) for rows in by_table(iter([iter(()), iter([plain])]))] == [[plain]]
+    assert not list(by_table(iter([iter(()), iter(())])))
+
+
+def test_each_row_that_a_table_refuses_is_one_dead_letter(made: Tables) -> None:
+    """The rows of a checkpoint are applied in groups, one for each schema and task."""
+    made.start()
+    path = Path(made.url.removeprefix("sqlite:///"))
+    letters = SqliteSink("dead_letter", path, "letters", made.log, create=True)
+    letters.open(LETTERS)
+    made.sink = replace(made.sink, one=replace(made.sink.one, letters=letters, most_letters=10))
+    made.committer = made.sink.committer("several tables")
+    made.committer.inspect(made.incarnation, ())
+    made.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT CHECK (buyer <> 'bad'))")
+    first = [orders((1, "a", False, 0), (2, "bad", False, 1)), items((1, 1, "x", 0))]
+    made.checkpoint(0, first, [orders((3, "bad", False, 0), (4, "b", False, 1), partition=1)])
+    assert made.rows("orders") == [(1, "a"), (4, "b")]
+    assert made.rows("items") == [(1, 1, "x")]
+    assert [json.loads(value)["id"] for (value,) in made.rows("letters", "value")] == [2, 3]
+
+
+def _stream(rows: pa.RecordBatch) -> bytes:
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_batch(rows)
+    return bytes(stream.getvalue())
 
 
 def test_doctor_looks_at_the_file_and_at_no_table(made: Tables) -> None:
