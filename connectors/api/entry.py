@@ -265,6 +265,11 @@ class SinkEntry(Entry):
         return False
 
     @property
+    def needs_whole_splits(self) -> bool:
+        """Whether one task must read all records of a split in a checkpoint, because their order decides."""
+        return False
+
+    @property
     def unroutable_to_letters(self) -> bool:
         """Whether rows without a table become dead letters."""
         return False

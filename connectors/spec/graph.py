@@ -215,6 +215,7 @@ def _check_targets(document: Document, spec: Spec) -> None:
 def _check_tables(document: Document, spec: Spec) -> None:
     """Report sinks that could not get the rows of several tables, which a source gives, and never a step of Spark."""
     own = [source.name for source in spec.sources if source.describes_itself]
+    unordered = {source.name: source.unordered_by for source in spec.sources}
     several = [sink for sink in spec.sinks if sink.has_several_tables]
     for index, sink in enumerate(spec.sinks):
         path: Path = ("sinks", index, sink.target_key)
@@ -233,6 +234,9 @@ def _check_tables(document: Document, spec: Spec) -> None:
         elif spec.transforms:
             found = "rows of several tables come from a source, without a step between"
             document.report(path, found, ("no `transforms`",))
+        elif sink.needs_whole_splits and (key := unordered.get(str(sink.from_))):
+            found = f"'{key}' of '{sink.from_}' gives rows of one key to several tasks, and either row may stay"
+            document.report(("sinks", index, "commit"), found, (f"no `{key}`", "order_by: <column>"))
         elif sink.unroutable_to_letters and spec.dead_letter is None:
             found = "the spec lacks a `dead_letter` to write to"
             document.report(("sinks", index, "unroutable"), found, ("fail",))

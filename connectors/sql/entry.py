@@ -213,6 +213,11 @@ class TableEntry(SinkEntry):
         return "${" in self.table
 
     @property
+    def needs_whole_splits(self) -> bool:
+        """See SinkEntry. Rows of several tables are not distributed by their keys, as rows of one table are."""
+        return self.has_several_tables and self.commit == UPSERT and self.order_by is None
+
+    @property
     def unroutable_to_letters(self) -> bool:
         return self.unroutable == "dead-letter"
 

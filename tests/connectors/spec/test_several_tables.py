@@ -97,6 +97,18 @@ def test_mistakes_of_the_pipeline(tmp_path: Path) -> None:
         _load(tmp_path, f"{_SINK}\n  {other}")
 
 
+def test_a_partition_is_read_by_one_task_where_its_order_decides(tmp_path: Path) -> None:
+    """Rows of one key in two tasks are applied by two slots at once: an older row could stay."""
+    split, whole = "    split_above: 1000", ""
+    with pytest.raises(SpecError, match="'split_above' of 'shop' gives rows of one key to several tasks"):
+        _load(tmp_path, more=split)
+    assert _load(tmp_path, more=whole)
+    ordered = _SINK.replace("    deleted: _deleted", "    order_by: id")
+    appended = _SINK.replace("upsert\n    key: [id]\n    deleted: _deleted", "write-ahead-log")
+    for sink in (ordered, appended):
+        assert _load(tmp_path, sink, more=split).sources[0].unordered_by == "split_above"
+
+
 def test_dead_letters_are_in_one_table(tmp_path: Path) -> None:
     letters = 'connector: postgresql, url: "postgresql+psycopg://u:p@h/d", table: "$${topic}", commit: write-ahead-log'
     with pytest.raises(SpecError, match="all dead letters are in one table"):
