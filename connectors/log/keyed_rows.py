@@ -97,7 +97,8 @@ class _Rows:
 class MergingRowWriter:
     """Implements RowWriter. Keeps a task's rows in memory, of each key about one, until it is flushed."""
 
-    def __init__(self, form: KeyedForm, upsert: Upsert, output: Output) -> None:
+    def __init__(self, form: KeyedForm, upsert: Upsert, output: Output, *, shares_table: bool = False) -> None:
+        """`shares_table`: the table also has columns for rows of other schemas, so a deletion before a row counts."""
         self.upsert = upsert
         self._form = _Rows(form, upsert)
         self._output = output
@@ -107,6 +108,9 @@ class MergingRowWriter:
         # A row that is kept when its key goes has the values of its newest row, which may be of the same checkpoint.
         deleted_at = upsert.deleted_at
         self._before = Newest(self.key, upsert.order, {}) if deleted_at is not None else None
+        # A row sets its own columns only. Without the deletion before it, the others would keep the deleted values.
+        keeps_deletions = shares_table and upsert.deleted is not None
+        self._deletions = Newest(self.key, upsert.order, {}) if keeps_deletions else None
         self._schema = self._form.schema
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -117,6 +121,8 @@ class MergingRowWriter:
             self._newest.add(rows)
             if self._before is not None:
                 self._before.add(rows.filter(pc.invert(rows.column(GONE))))
+            if self._deletions is not None:
+                self._deletions.add(rows.filter(rows.column(GONE)))
         self._rows += batch.num_rows
 
     def flush(self) -> None:
@@ -126,12 +132,17 @@ class MergingRowWriter:
     def newest_rows(self) -> list[pa.RecordBatch]:
         """Return of each key its newest row, with the columns by which rows are compared behind those of the segment.
 
+        With `shares_table`, also the newest deletion of a key, in front of its row.
+
         Nothing follows but `write_rows`. Raises IncomparableRowsError.
         """
         with self._of_all_rows():
             newest = list(self._newest.rows())
             if self._before is not None:
                 newest = [*self._before.rows(), *(batch.filter(batch.column(GONE)) for batch in newest)]
+            if self._deletions is not None:
+                kept = (batch.filter(pc.invert(batch.column(GONE))) for batch in newest)
+                newest = [*self._deletions.rows(), *kept]
         return newest
 
     def write_rows(self, rows: Iterable[pa.RecordBatch]) -> None:
@@ -162,12 +173,18 @@ def log_writer(
 ) -> LogWriter:
     """In a task: a writer into the log, of rows as they are or of each key the newest one. See Sink.writer."""
     segment = Segment(log.open(), transaction)
-    return LogWriter(row_writer(form, upsert, segment), segment, log.slots_for(replaces), transaction)
+    rows = row_writer(form, upsert, segment, shares_table=False)
+    return LogWriter(rows, segment, log.slots_for(replaces), transaction)
 
 
-def row_writer(form: KeyedForm, upsert: Upsert | None, output: Output) -> RowWriter:
-    """Return a writer of rows to an output: as they are, or of each key the newest one."""
-    return AppendingRowWriter(form, output) if upsert is None else MergingRowWriter(form, upsert, output)
+def row_writer(form: KeyedForm, upsert: Upsert | None, output: Output, *, shares_table: bool = True) -> RowWriter:
+    """Return a writer of rows to an output: as they are, or of each key the newest one.
+
+    `shares_table`: see MergingRowWriter.
+    """
+    if upsert is None:
+        return AppendingRowWriter(form, output)
+    return MergingRowWriter(form, upsert, output, shares_table=shares_table)
 
 
 def flush_in_order(writers: Sequence[RowWriter]) -> None:

@@ -53,6 +53,10 @@ class TableSink(TableChanges, Protocol):
     def columns(self) -> Sequence[str]:
         """The columns of its writers. Only an opened sink has it."""
 
+    @property
+    def identity(self) -> str:
+        """Equal for two names of one table, such as `orders` and `public.orders`. Only an opened sink has it."""
+
     def of_table(self, table: str, key: tuple[str, ...], settings: TableSettings) -> Self:
         """Return the sink of this table, with its settings in place of the common settings.
 
@@ -231,7 +235,7 @@ class TablesWriter:
         self._segment = segment
         self._slots = slots
         self._transaction = transaction
-        self._writers: dict[str, dict[bytes, RowWriter]] = {}  # by table, by schema of the rows
+        self._writers: dict[str, dict[bytes, RowWriter]] = {}  # by the table's identity, by schema of the rows
         self._wanted: dict[bytes, pa.Schema] = {}
         self._rows = 0
 
@@ -276,7 +280,7 @@ class TablesWriter:
     def _writer(self, known: bytes) -> RowWriter:
         """Return the writer for rows of this schema."""
         table, sink = self._tables.opened[known]
-        writers = self._writers.setdefault(table, {})
+        writers = self._writers.setdefault(sink.identity, {})
         if known not in writers:
             writers[known] = sink.row_writer(TablePart(self._segment, table))
         return writers[known]

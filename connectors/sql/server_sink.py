@@ -144,6 +144,11 @@ class ServerSink(Server[C, T, P]):
             return log_writer(self.log, self._form(self.plans), self.upsert, transaction, replaces)
         return self._two_phase_writer(transaction).in_place_of(replaces)
 
+    @property
+    def identity(self) -> str:
+        """See TableSink. The name as the server has it, with its schema."""
+        return self.target
+
     def row_writer(self, output: Output) -> RowWriter:
         """Return a writer of rows to an output. See TableSink."""
         return row_writer(self._form(self.plans), self.upsert, output)

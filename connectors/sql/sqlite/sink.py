@@ -159,6 +159,11 @@ class SqliteSink:
         return with_order(self.upsert, [each.name for each in self.bindings])
 
     @property
+    def identity(self) -> str:
+        """See TableSink. SQLite compares names without regard to case."""
+        return self.table.lower()
+
+    @property
     def partition_by(self) -> Sequence[str] | None:
         """See Sink. Any writer may have any row, but for those of one key: nothing is locked before it is applied."""
         return None if self.upsert is None else self.upsert.key

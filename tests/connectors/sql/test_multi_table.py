@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connectors.api.table_rows import TableChange
+from connectors.api.table_rows import TableChange, with_table
 from connectors.dead_letters import SCHEMA as LETTERS
 from connectors.log.chunks import SCHEMA as CHUNKS
 from connectors.log.chunks import by_table
@@ -116,6 +116,33 @@ def test_the_order_of_rows_does_not_depend_on_the_order_of_batches(made: Tables)
     made.checkpoint(1, [priced((3, "old", 30, 11), (4, "new", 40, 14)), later])
     made.checkpoint(2, [priced((5, "a", 50, 15)), orders((5, "a", True, 16)), priced((6, "a", 60, 18))])
     assert made.rows("orders") == [(1, "new", 10), (2, "new", 20), (3, "new", 30), (4, "new", 40), (6, "a", 60)]
+
+
+def test_a_row_after_a_deletion_keeps_no_value_of_the_deleted_row(made: Tables) -> None:
+    """Wherever a checkpoint ends: the later row does not have the column, which must be NULL."""
+    made.start()
+    deleted, written = orders((1, "a", True, 1)), orders((1, "b", False, 2))
+    made.checkpoint(0, [priced((1, "a", 10, 0), (2, "a", 20, 3))])
+    made.checkpoint(1, [deleted, written])
+    assert made.rows("orders") == [(1, "b", None), (2, "a", 20)]
+    both = [orders((2, "a", True, 5), (2, "b", False, 6)), priced((2, "z", 21, 4), (3, "y", 30, 7))]
+    made.checkpoint(2, [*both, orders((3, "y", True, 8), (4, "c", True, 9))])
+    assert made.rows("orders") == [(1, "b", None), (2, "b", None)]
+
+
+def test_two_names_of_one_table_are_one_table(made: Tables) -> None:
+    """SQLite compares names without regard to case, so the rows of both names are applied in their order."""
+
+    def named(name: str, *rows: tuple[int, str, bool, int]) -> pa.RecordBatch:
+        found = orders(*rows)
+        return found.replace_schema_metadata(with_table(found.schema, name, ("id",)).metadata)
+
+    made.route = Route("${schema}")
+    made.start()
+    first = named("Orders", (1, "v1", False, 0), (1, "v3", False, 2), (2, "w1", False, 3))
+    made.checkpoint(0, [first, named("orders", (1, "v2", False, 1), (2, "w2", False, 4))])
+    assert made.tables() == {"Orders"}
+    assert made.rows("Orders") == [(1, "v3"), (2, "w2")]
 
 
 def test_the_first_row_of_a_key_stays_whatever_schema_it_has(made: Tables) -> None:
