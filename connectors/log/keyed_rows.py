@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyarrow import types
 
 from connectors.log.keyed import ORDER, Upsert
 from connectors.log.merge import GONE, Merge
@@ -112,11 +113,13 @@ class MergingRowWriter:
         keeps_deletions = shares_table and upsert.deleted is not None
         self._deletions = Newest(self.key, upsert.order, {}) if keeps_deletions else None
         self._schema = self._form.schema
+        self.key_types: tuple[pa.DataType, ...] = ()  # of the rows; known from the first row on
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Convert and keep. Raises BadRowError for a value that the target cannot hold, or a key that is NULL."""
         rows = self._form.convert(batch, self._rows + 1)
         self._output.begin(self._schema)
+        self.key_types = tuple(batch.schema.field(name).type for name in self.upsert.key)
         with self._of_all_rows():
             self._newest.add(rows)
             if self._before is not None:
@@ -199,7 +202,7 @@ def flush_in_order(writers: Sequence[RowWriter]) -> None:
             writer.flush()
         return
     found = [each.newest_rows() for each in merging]
-    ranks = _ranks(merging[0], found)
+    ranks = _ranks(merging, found)
     rounds = range(max((each.max(initial=-1) for each in ranks), default=-1) + 1)
     for rank in reversed(rounds) if merging[0].upsert.keep else rounds:
         for writer, batches, of_writer in zip(merging, found, ranks, strict=True):
@@ -209,16 +212,18 @@ def flush_in_order(writers: Sequence[RowWriter]) -> None:
             writer.write_rows(part for part in parts if part.num_rows)
 
 
-def _ranks(first: MergingRowWriter, found: Sequence[Sequence[pa.RecordBatch]]) -> list[NDArray[np.int64]]:
+def _ranks(writers: Sequence[MergingRowWriter], found: Sequence[Sequence[pa.RecordBatch]]) -> list[NDArray[np.int64]]:
     """Return for each row its place among the rows of its key, by writer; the oldest is 0.
 
     Raises IncomparableRowsError for a key of two origins.
     """
-    upsert, key = first.upsert, list(first.key)
+    upsert, key = writers[0].upsert, list(writers[0].key)
     names = [*dict.fromkeys([*key, *(name for name, _ in upsert.order), *upsert.origins])]
     tables = [pa.Table.from_batches(batches).select(names) for batches in found if batches]
     if not tables:
         return [np.zeros(0, np.int64) for _ in found]
+    if len({each.key_types for each in writers if each.key_types}) > 1:
+        tables = [_with_comparable_keys(table, key) for table in tables]
     whole = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     same_origin = Newest(key, upsert.order, upsert.origins)
     try:
@@ -238,3 +243,22 @@ def _ranks(first: MergingRowWriter, found: Sequence[Sequence[pa.RecordBatch]]) -
     ranks[order] = numbers - np.maximum.accumulate(np.where(begins, numbers, 0))
     ends = np.cumsum([sum(batch.num_rows for batch in batches) for batches in found])
     return np.split(ranks, ends[:-1])
+
+
+_ZEROS_BEHIND_POINT: Final = r"(\.[0-9]*?)0+$"
+_END_OF_WHOLE: Final = r"\.$|( 00:00:00)\.?$"
+
+
+def _with_comparable_keys(rows: pa.Table, key: Sequence[str]) -> pa.Table:
+    """Return the rows with texts for their keys, which are equal where the database takes the values for equal.
+
+    The type of a key may change: DECIMAL(9, 0) writes 1, and DECIMAL(9, 2) writes 1.00. Texts of different keys may
+    become equal, too. That changes only the order in which their rows are written.
+    """
+    for name in key:
+        column = rows.column(name)
+        if not (types.is_binary(column.type) or types.is_large_binary(column.type)):
+            texts = pc.replace_substring_regex(column.cast(pa.large_string()), _ZEROS_BEHIND_POINT, r"\1")
+            texts = pc.replace_substring_regex(texts, _END_OF_WHOLE, "")
+            rows = rows.set_column(rows.schema.get_field_index(name), name, texts)
+    return rows

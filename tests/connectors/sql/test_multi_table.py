@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,24 @@ def test_a_row_after_a_deletion_keeps_no_value_of_the_deleted_row(made: Tables) 
     both = [orders((2, "a", True, 5), (2, "b", False, 6)), priced((2, "z", 21, 4), (3, "y", 30, 7))]
     made.checkpoint(2, [*both, orders((3, "y", True, 8), (4, "c", True, 9))])
     assert made.rows("orders") == [(1, "b", None), (2, "b", None)]
+
+
+@pytest.mark.parametrize("second", [pa.int64(), pa.int32(), pa.decimal128(12, 2), pa.decimal128(14, 4)])
+def test_a_key_whose_type_changes_is_one_key(made: Tables, second: pa.DataType) -> None:
+    """The values of the types are written as other texts, 1 and 1.00, and are one key of the table."""
+
+    def keyed(kind: pa.DataType, *rows: tuple[int, str, int]) -> pa.RecordBatch:
+        found = [{"id": Decimal(key), "buyer": buyer, "_deleted": False, "_offset": at} for key, buyer, at in rows]
+        given = batch("orders", ["id"], found, id=pa.decimal128(10, 0), buyer=TEXT, _deleted=BOOL)
+        schema = given.schema.set(0, pa.field("id", kind))
+        return pa.record_batch([given.column(0).cast(kind), *given.columns[1:]], schema=schema)
+
+    made.start()
+    made.execute("CREATE TABLE orders (id DECIMAL(20, 4) PRIMARY KEY, buyer TEXT)")
+    first = pa.decimal128(10, 0)
+    rows = [keyed(first, (1, "v1", 0), (1, "v3", 2), (20, "w1", 3)), keyed(second, (1, "v2", 1), (20, "w2", 4))]
+    made.checkpoint(0, rows)
+    assert made.rows("orders") == [(1, "v3"), (20, "w2")]
 
 
 def test_two_names_of_one_table_are_one_table(made: Tables) -> None:
