@@ -11,7 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from connectors.api.contracts import Finding
-from connectors.api.decoding import CheckedFormat, Decoded, Format, KeyedFormat, NamedSchemas, Undecodable
+from connectors.api.decoding import (
+    CheckedFormat,
+    Decoded,
+    Format,
+    KeyedFormat,
+    NamedSchemas,
+    SelfDescribingFormat,
+    Undecodable,
+)
 from connectors.formats.spans import Flags
 from eos.errors import SpecError
 
@@ -39,7 +47,7 @@ class KeyColumns:
 
     def __post_init__(self) -> None:
         for part, each in (("format", self.values), ("key_format", self.keys)):
-            if isinstance(each, KeyedFormat):
+            if isinstance(each, (KeyedFormat, SelfDescribingFormat)):
                 message = f"a {part} that reads keys and values together cannot be combined with another format"
                 raise SpecError(message, remedy="leave out key_format: the format reads the keys itself")
         names = {name.lower(): name for name in self.values.schema.names}
@@ -87,16 +95,19 @@ class KeyColumns:
         for at, reason in reasons.items():
             if at not in omitted:
                 bad[at] = f"{bad[at]}; {reason}" if at in bad else reason
-        rows = of_values.rows
         is_value_row = _without(len(values), [*(each.index for each in of_values.bad), *omitted])
         kept = is_value_row & has_row
-        if not kept.all():
-            rows = rows.filter(pa.array(kept[is_value_row]))
-            key_rows = key_rows.filter(pa.array(kept[has_row]))
+        rows, records = of_values.rows, of_values.record_indices(len(values))
+        chosen = kept[records]
+        if not chosen.all():
+            rows, records = rows.filter(pa.array(chosen)), records[chosen]
+        if not (kept.all() and of_values.records is None):
+            key_rows = key_rows.take(pa.array((np.cumsum(has_row) - 1)[records]))
         columns = [*rows.columns, *key_rows.columns]
         undecodable = tuple(Undecodable(at, bad[at]) for at in sorted(bad))
         joined = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        return Decoded(joined, undecodable, {**of_values.schemas, **schemas}, of_values.omitted)
+        numbers = None if of_values.records is None else pa.array(records, pa.int64())
+        return Decoded(joined, undecodable, {**of_values.schemas, **schemas}, of_values.omitted, numbers)
 
     def _decode_keys(self, keys: pa.Array) -> tuple[dict[int, str], pa.RecordBatch, Flags, dict[str, str]]:
         """Return the reasons of bad keys, the rows of the others, which keys have a row, and the schemas of keys."""

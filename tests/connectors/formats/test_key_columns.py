@@ -14,8 +14,12 @@ from hypothesis import strategies as st
 from connectors.api.decoding import Decoded, Format
 from connectors.formats.avro.avro_format import AvroFormat
 from connectors.formats.avro.writers import RegisteredWriters
+from connectors.formats.binlog_json.canal_format import CanalFormat
+from connectors.formats.binlog_json.images import TableRows
 from connectors.formats.ddl import parse_ddl
 from connectors.formats.debezium.json_events import JsonEvents
+from connectors.formats.debezium.json_tables import JsonTables
+from connectors.formats.debezium.self_describing import SelfDescribingDebezium
 from connectors.formats.debezium.upsert_format import UpsertFormat
 from connectors.formats.json_values import JsonFormat
 from connectors.formats.key_columns import KeyColumns
@@ -233,3 +237,30 @@ def test_h35_only_one_of_both_names_schemas(monkeypatch: pytest.MonkeyPatch) -> 
     of_values = KeyColumns(_registered(), StringFormat(), "key_")
     with pytest.raises(IdentityError):
         _decode(of_values.with_schemas({"schema 7": "other"}), [(b"a", b"\0\0\0\0\7" + _NUMBER)])
+
+
+def test_each_row_of_a_record_has_the_key_of_its_record() -> None:
+    """A document of Canal has the rows of a statement."""
+    canal = CanalFormat(TableRows(parse_ddl("id BIGINT NOT NULL"), ("id",)), ("shop", "orders"))
+
+    def document(*ids: int, database: str = "shop") -> bytes:
+        data = [{"id": str(each)} for each in ids]
+        return json.dumps({"database": database, "table": "orders", "type": "INSERT", "data": data}).encode()
+
+    documents = [document(1, 2), document(3), document(9, database="x"), document(), document(4, 5), document(6, 7)]
+    keys = [b'{"k":1}', b'{"k":2}', b'{"k":3}', b'{"k":4}', b"no JSON", None]
+    decoder = KeyColumns(canal, JsonFormat(parse_ddl("k BIGINT")), "key_")
+    for count in (1, 2, len(documents)):
+        values = pa.array(documents[:count], pa.binary())
+        found = decoder.decode_records(pa.array(keys[:count], pa.binary()), values)
+        rows = [(row["id"], row["key_k"], row["_row"]) for row in found.rows.to_pylist()]
+        assert rows == [(1, 1, 0), (2, 1, 1), (3, 2, 0), (6, None, 0), (7, None, 1)][: (2, 3, 5)[min(count, 3) - 1]]
+        assert found.record_indices(count).tolist() == [0, 0, 1, 5, 5][: len(rows)]
+    assert found.omitted == (2,)
+    assert [each.index for each in found.bad] == [3, 4]
+
+
+def test_records_that_bring_their_schemas_have_keys_of_their_own() -> None:
+    """Otherwise only the columns of the event and of the key would be read, and the rest would be lost."""
+    with pytest.raises(SpecError, match="cannot be combined with another format"):
+        KeyColumns(SelfDescribingDebezium(JsonTables()), JsonFormat(parse_ddl("k BIGINT")), "key_")
