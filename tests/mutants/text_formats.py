@@ -34,7 +34,7 @@ MUTANTS: Final = (
         name="rows of values stay beside other keys where a key is bad",
         rule=f"{_PAGE}, Keys",
         path=f"{_FORMATS}/key_columns.py",
-        before="            key_rows = key_rows.filter(pa.array(kept[has_row]))\n",
+        before="            key_rows = key_rows.take(pa.array((np.cumsum(has_row) - 1)[records]))\n",
         after="            key_rows = key_rows.slice(0, len(rows))\n",
         caught_by=(f"{_KEYS}each_record_is_judged_by_both",),
     ),
