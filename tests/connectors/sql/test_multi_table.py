@@ -298,7 +298,8 @@ def test_each_row_that_a_table_refuses_is_one_dead_letter(made: Tables) -> None:
     path = Path(made.url.removeprefix("sqlite:///"))
     letters = SqliteSink("dead_letter", path, "letters", made.log, create=True)
     letters.open(LETTERS)
-    made.sink = replace(made.sink, one=replace(made.sink.one, letters=letters, most_letters=10))
+    one: Any = made.sink.one
+    made.sink = replace(made.sink, one=replace(one, letters=letters, most_letters=10))
     made.committer = made.sink.committer("several tables")
     made.committer.inspect(made.incarnation, ())
     made.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT CHECK (buyer <> 'bad'))")
