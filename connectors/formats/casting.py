@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from connectors.formats.fine_numbers import too_fine
 from connectors.formats.spans import Flags
 
 Faults = dict[int, str]
 """Reasons by the index of a value in its column. The first reason counts."""
+
+_DIGITS: Final = 76
+"""Digits of a decimal256."""
+_LONGEST_INTEGER: Final = 20
+"""Digits of the largest integer of 64 bits."""
 
 _FAMILIES = (pt.is_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_binary, pt.is_boolean, pt.is_date)
 
@@ -33,23 +41,38 @@ def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
     Costs one cast if all values fit, and a further one for each halving of a part that does not.
     """
     wrong = np.zeros(len(values), np.bool_)
+    if pt.is_decimal(kind) and pt.is_string(values.type):
+        wrong = too_fine(values)
+        values = _null_where(values, wrong)
     try:
-        return values.cast(kind), wrong
+        return _cast(values, kind), wrong
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         parts = [(0, values)]
     while parts:
         start, part = parts.pop()
         try:
-            part.cast(kind)
+            _cast(part, kind)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             half = len(part) // 2
             if half == 0:
                 wrong[start] = True
             else:
                 parts += [(start, part.slice(0, half)), (start + half, part.slice(half))]
-    if wrong.any():
-        values = pc.if_else(pa.array(wrong), pa.scalar(None, values.type), values)
-    return values.cast(kind), wrong
+    return _cast(_null_where(values, wrong), kind), wrong
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast without loss. Raises ArrowInvalid, ArrowNotImplementedError."""
+    if not pt.is_decimal(kind):
+        return values.cast(kind)
+    if pt.is_integer(values.type):  # Arrow asks for a decimal that holds all integers, not only these
+        values = values.cast(pa.decimal128(_LONGEST_INTEGER, 0))
+    # Arrow overflows silently if it scales 128 bits up. 256 bits hold 38 digits that are scaled by 38 more.
+    return values.cast(pa.decimal256(_DIGITS, kind.scale)).cast(kind)
+
+
+def _null_where(values: pa.Array, wrong: Flags) -> pa.Array:
+    return pc.if_else(pa.array(wrong), pa.scalar(None, values.type), values) if wrong.any() else values
 
 
 def is_castable(source: pa.DataType, kind: pa.DataType) -> bool:

@@ -27,6 +27,7 @@ import pyarrow.json as pj
 from connectors.api.decoding import Decoded
 from connectors.formats import wire
 from connectors.formats.decode import sieve
+from connectors.formats.fine_numbers import check_decimals
 from connectors.formats.json_judge import Broken, Judge, Unfit
 from connectors.formats.json_maps import has_maps, rewrite_maps
 from connectors.formats.json_place import json_place
@@ -130,6 +131,7 @@ def _parse(values: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     values = values.fill_null(_TOMBSTONE)
     _check_shape(values)
     text = _join(values)
+    check_decimals(values, text, schema)
     if len(values) and any(has_maps(kind) for kind in schema.types):
         text = rewrite_maps(text, _ends(values), schema)
     table = pj.read_json(

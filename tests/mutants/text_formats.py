@@ -11,6 +11,7 @@ _TESTS: Final = "tests/connectors/formats"
 _KEYS: Final = f"{_TESTS}/test_key_columns.py::test_"
 _MAPS: Final = f"{_TESTS}/test_json_maps.py::test_"
 _CSV: Final = f"{_TESTS}/csv/test_csv.py::test_"
+_FINE: Final = f"{_TESTS}/test_fine_numbers.py::test_"
 _PAGE: Final = "docs/reference/formats.md"
 
 MUTANTS: Final = (
@@ -73,9 +74,17 @@ MUTANTS: Final = (
     Mutant(
         name="decimals of CSV overflow silently",
         rule=f"{_PAGE}, CSV",
-        path=f"{_FORMATS}/csv/texts.py",
-        before="texts.cast(pa.decimal256(2 * _WIDE, kind.scale)).cast(kind)",
-        after="texts.cast(kind)",
-        caught_by=(f"{_CSV}a_text_fits_exactly_or_is_bad",),
+        path=f"{_FORMATS}/casting.py",
+        before="values.cast(pa.decimal256(_DIGITS, kind.scale)).cast(kind)",
+        after="values.cast(kind)",
+        caught_by=(f"{_CSV}a_text_fits_exactly_or_is_bad", f"{_FINE}a_decimal_that_is_scaled_up_never_overflows"),
+    ),
+    Mutant(
+        name="a number close to zero becomes 0 in JSON",
+        rule=f"{_PAGE}, JSON",
+        path=f"{_FORMATS}/fine_numbers.py",
+        before="        if _has_fine(document, kind):\n            raise ValueError(TOO_FINE)\n",
+        after="",
+        caught_by=(f"{_FINE}a_number_that_arrow_makes_zero_is_bad",),
     ),
 )

@@ -20,6 +20,8 @@ from connectors.formats.spans import Flags, Ints
 
 _OPS: Final = {"insert": CREATE, "update": UPDATE, "delete": DELETE, "bootstrap-insert": READ}
 _TYPES: Final = pa.array(list(_OPS))
+_MOST_SECONDS: Final = 2**53
+"""A time that no year has, and neither have later ones."""
 _OMITTED: Final = (
     *("bootstrap-start", "bootstrap-complete"),
     *(f"{kind}-{change}" for kind in ("database", "table") for change in ("create", "alter", "drop")),
@@ -75,8 +77,14 @@ class MaxwellFormat:
             columns=[pc.struct_field(data, [name]) for name in self.rows.row.names],
             old_keys=[pc.struct_field(old, [name]) for name in self.rows.key],
             positions=pc.coalesce(in_file(found.column("position")), of_gtid(found.column("gtid"))),
-            millis=pc.multiply(found.column("ts"), 1000),
+            millis=pc.multiply(_bounded(found.column("ts")), 1000),
         )
+
+
+def _bounded(seconds: pa.Array) -> pa.Array:
+    """Return seconds whose milliseconds have 64 bits: Arrow's product would overflow silently."""
+    least = pc.max_element_wise(seconds, -_MOST_SECONDS, skip_nulls=False)
+    return pc.min_element_wise(least, _MOST_SECONDS, skip_nulls=False)
 
 
 def _has_rows(rows: pa.RecordBatch, places: Ints, outcome: Outcome) -> Flags:

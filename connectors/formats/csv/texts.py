@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from connectors.formats.casting import cast_each
 from connectors.formats.spans import Flags
 from connectors.spark_types import spark_type
 from eos.errors import SpecError
@@ -21,7 +22,6 @@ _MOMENT: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\
 _ZONE: Final = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _LONGEST: Final = 400
 """Bytes of the text of a number. A double has no more than 310 digits in front of its point."""
-_WIDE: Final = 38
 _SUPPORTED: Final = (pt.is_boolean, pt.is_signed_integer, pt.is_floating, pt.is_decimal, pt.is_string, pt.is_date)
 
 
@@ -68,28 +68,8 @@ def _cast(texts: pa.Array, kind: pa.DataType, form: str) -> tuple[pa.Array, Flag
     matches = pc.and_(pc.match_substring_regex(texts, form), pc.less_equal(pc.binary_length(texts), _LONGEST))
     wrong = ~_flags(pc.fill_null(matches, True))
     texts = _null_where(texts, wrong)
-    try:
-        return _whole(texts, kind), wrong
-    except pa.ArrowInvalid:
-        parts = [(0, texts)]
-    while parts:
-        start, part = parts.pop()
-        try:
-            _whole(part, kind)
-        except pa.ArrowInvalid:
-            half = len(part) // 2
-            if half == 0:
-                wrong[start] = True
-            else:
-                parts += [(start, part.slice(0, half)), (start + half, part.slice(half))]
-    return _whole(_null_where(texts, wrong), kind), wrong
-
-
-def _whole(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    if not pt.is_decimal(kind):
-        return texts.cast(kind)
-    # Arrow overflows silently if it scales 128 bits up. 256 bits hold 38 digits that are scaled by 38 more.
-    return texts.cast(pa.decimal256(2 * _WIDE, kind.scale)).cast(kind)
+    found, lost = cast_each(texts, kind)
+    return found, wrong | lost
 
 
 def _null_where(values: pa.Array, wrong: Flags) -> pa.Array:

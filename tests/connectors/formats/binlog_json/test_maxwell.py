@@ -205,3 +205,11 @@ def test_hostile_documents(depth: int) -> None:
     decoded = decode(FORMAT, good, deep, long, twice, good)
     assert [each.index for each in decoded.bad] == [1, 2, 3]
     assert decoded.rows.num_rows == 2
+
+
+@pytest.mark.parametrize("seconds", [18_446_744_073_709_553, 2**63 - 1, -18_446_744_073_709_551, 2**53 + 1])
+def test_a_time_whose_milliseconds_have_more_than_64_bits_is_bad(seconds: int) -> None:
+    """Arrow's product overflows silently: it was a time in 1970."""
+    assert reasons(FORMAT, maxwell("insert", {"id": 1, "name": "n"}, ts=seconds)) == [
+        "its time is not in the years 1 to 9999"
+    ]
