@@ -37,6 +37,9 @@ _TOPIC: Final = b"eos.topic"
 _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
 
+_LONGEST: Final = 300
+"""Characters of the name of a schema. No table has a longer name, and a regular expression may take hours for one."""
+
 
 class TableSink(TableChanges, Protocol):
     """A sink of one table with a log. Picklable."""
@@ -209,6 +212,9 @@ class SqlTablesSink:
         self._tables.opened[known] = (table, sink)
 
     def _opened(self, schema: pa.Schema, topic: str, name: str, key: tuple[str, ...]) -> tuple[str, TableSink]:
+        if len(name) > _LONGEST:
+            message = f"sink {self.name}: records of topic {topic} have a schema with a name of {len(name)} characters"
+            raise TargetError(message, remedy=f"give it a name of at most {_LONGEST} characters")
         table = self.route.table(topic, name)
         if not table:
             of_schema = f", schema {name}" * bool(name)

@@ -225,6 +225,21 @@ def test_rows_without_a_table_stop_the_pipeline(made: Tables) -> None:
         made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
 
 
+def test_a_very_long_name_of_a_schema_meets_no_regular_expression(made: Tables) -> None:
+    """Records have any name: for some, a regular expression takes hours, and the driver waits for it."""
+    made.route = Route("${schema}", (Rewrite(r"(.*)\.(.*)\.(.*)\.Value", r"\1"),))
+    made.rejects = True
+    made.start()
+    rows = batch("." * 20_000 + "x", ["id"], [{"id": 1, "_deleted": False, "_offset": 0}], id=LONG, _deleted=BOOL)
+    schema = rows.schema.with_metadata({**rows.schema.metadata, b"eos.table": b"." * 20_000 + b"x"})
+    unknown = made.write(0, [[rows.replace_schema_metadata(schema.metadata)]])
+    assert len(unknown) == 1
+    made.sink.learn(unknown)
+    with pytest.raises(BadRowError, match="a schema with a name of 20001 characters"):
+        made.write(0, [[rows.replace_schema_metadata(schema.metadata)]])
+    assert made.tables() == set()
+
+
 @pytest.mark.parametrize("to", ["eos_claim", "main.EOS_slot"])
 def test_no_record_chooses_a_table_of_the_protocol(made: Tables, to: str) -> None:
     made.route = Route("${topic}", (Rewrite(".*", to),))
