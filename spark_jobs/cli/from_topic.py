@@ -159,4 +159,7 @@ def _line(key: str, value: str, *, is_reference: bool = False) -> str:
     is_plain = text.isprintable() and text.isascii() and text == " ".join(text.split())
     if len(text) + len(key) < _WIDTH or not is_plain:
         return f"{key}: {json.dumps(text)}"
-    return f"{key}: >-\n" + "\n".join(textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="  "))
+    folded = textwrap.TextWrapper(
+        _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )  # a line end inside of a name would become a space of it
+    return f"{key}: >-\n" + folded.fill(text)
