@@ -90,7 +90,9 @@ def _has_fine(value: Any, kind: pa.DataType) -> bool:
         return any(_has_fine(item, inside[name]) for name, item in value if name in inside)
     if pt.is_map(kind) and isinstance(value, tuple):
         return any(_has_fine(item, kind.item_type) for _, item in value)
-    return pt.is_list(kind) and isinstance(value, list) and any(_has_fine(item, kind.value_type) for item in value)
+    if pt.is_list(kind) and isinstance(value, list):
+        return any(_has_fine(item, kind.value_type) for item in value)
+    return False
 
 
 def _is_fine(text: str) -> bool:

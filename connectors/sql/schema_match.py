@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 from pyarrow import types
@@ -16,6 +16,9 @@ from pyarrow import types
 from connectors.api.contracts import EVENT_METADATA, METADATA
 from connectors.log.keyed import Upsert
 from eos.errors import TargetError
+
+_SHOWN: Final = 20
+"""Missing columns that are named. Records that bring their schema may have 30,000, and each is compared with all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,9 @@ class SchemaMatch(Generic[_Plan]):
     @property
     def problems(self) -> list[str]:
         """All that keeps the rows from being written."""
-        return [*self.wrong, *(_lacks(row, self.names) for row in self.lacking)]
+        shown, more = self.lacking[:_SHOWN], len(self.lacking) - _SHOWN
+        left = [f"{more} further columns are missing in the table"] if more > 0 else []
+        return [*self.wrong, *(_lacks(row, self.names) for row in shown), *left]
 
 
 def match_columns(
@@ -167,7 +172,10 @@ def pair_columns(rows: Sequence[RowColumn], columns: Sequence[_Column]) -> list[
     A name is taken as it is written, else without regard to case, as all of these databases' users expect.
     """
     left = {column.name: column for column in columns}
-    found = ((row, left.pop(row.column, None) or _folded(left, row.column)) for row in rows)
+    known = {name.lower() for name in left}  # rows may have very many columns that the table lacks
+    found = (
+        (row, left.pop(row.column, None) or _folded(left, row.column)) for row in rows if row.column.lower() in known
+    )
     return [(row, column) for row, column in found if column is not None]
 
 

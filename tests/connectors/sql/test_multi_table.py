@@ -230,13 +230,13 @@ def test_a_very_long_name_of_a_schema_meets_no_regular_expression(made: Tables) 
     made.route = Route("${schema}", (Rewrite(r"(.*)\.(.*)\.(.*)\.Value", r"\1"),))
     made.rejects = True
     made.start()
-    rows = batch("." * 20_000 + "x", ["id"], [{"id": 1, "_deleted": False, "_offset": 0}], id=LONG, _deleted=BOOL)
-    schema = rows.schema.with_metadata({**rows.schema.metadata, b"eos.table": b"." * 20_000 + b"x"})
-    unknown = made.write(0, [[rows.replace_schema_metadata(schema.metadata)]])
+    found = orders((1, "a", False, 0))
+    rows = found.replace_schema_metadata(with_table(found.schema, "." * 20_000, ("id",)).metadata)
+    unknown = made.write(0, [[rows]])
     assert len(unknown) == 1
     made.sink.learn(unknown)
-    with pytest.raises(BadRowError, match="a schema with a name of 20001 characters"):
-        made.write(0, [[rows.replace_schema_metadata(schema.metadata)]])
+    with pytest.raises(BadRowError, match="a schema with a name of 20000 characters"):
+        made.write(0, [[rows]])
     assert made.tables() == set()
 
 

@@ -105,3 +105,13 @@ def test_a_column_that_nobody_fills() -> None:
     found = match_columns(rows(), [Column("id"), Column("amount"), Column("gone"), Column("must", required=True)], plan)
     assert found.problems == ["column 'must' of the table is NOT NULL without a default, and the rows do not give it"]
     assert found.plans == (("id", "id"), ("amount", "amount"), ("gone", "gone"))
+
+
+def test_of_very_many_missing_columns_the_first_are_named() -> None:
+    """Records that bring their own schema may have any number of columns, and each name is compared with all."""
+    schema = pa.schema([(f"column_{number}", pa.int64()) for number in range(5_000)])
+    fit = match_columns(row_columns("warehouse", schema, {}, None), [Column("id"), Column("column_7")], plan)
+    assert len(fit.lacking) == 4_999
+    assert len(fit.problems) == 21
+    assert fit.problems[0].startswith("column 'column_0' is missing in the table")
+    assert fit.problems[-1] == "4979 further columns are missing in the table"
