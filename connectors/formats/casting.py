@@ -65,7 +65,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast without loss. Raises ArrowInvalid, ArrowNotImplementedError."""
     if not pt.is_decimal(kind):
         return values.cast(kind)
-    if pt.is_integer(values.type):  # Arrow asks for a decimal that holds all integers, not only these
+    if pt.is_integer(values.type):  # Arrow refuses a decimal that does not hold all integers
         values = values.cast(pa.decimal128(_LONGEST_INTEGER, 0))
     # Arrow overflows silently if it scales 128 bits up. 256 bits hold 38 digits that are scaled by 38 more.
     return values.cast(pa.decimal256(_DIGITS, kind.scale)).cast(kind)

@@ -69,8 +69,8 @@ def check_decimals(values: pa.Array, text: bytes, schema: pa.Schema) -> None:
     for value in values.filter(pc.match_substring_regex(values, _SUSPICIOUS)).to_pylist():
         found = value.decode().strip(" \t\r\n")
         try:
-            document, end = _SCAN(found, 0)
-        except (ValueError, StopIteration, RecursionError):  # Arrow may take what Python does not
+            document, end = _DECODER.raw_decode(found)
+        except (ValueError, RecursionError):  # Arrow may take what Python does not
             raise ValueError(_UNREADABLE) from None
         if end != len(found):
             raise ValueError("more than one JSON document in a value")
@@ -78,7 +78,7 @@ def check_decimals(values: pa.Array, text: bytes, schema: pa.Schema) -> None:
             raise ValueError(TOO_FINE)
 
 
-_SCAN: Final[Any] = json.JSONDecoder(object_pairs_hook=tuple, parse_float=str, parse_int=str).scan_once
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=tuple, parse_float=str, parse_int=str)
 """Reads objects as tuples of pairs, so a name that is given twice is there twice, and numbers as texts."""
 
 

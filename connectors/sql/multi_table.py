@@ -33,6 +33,8 @@ from twophase.values import Committable
 _log: Final = logging.getLogger("eos.sink")
 PLACE: Final = ("_topic", "_partition", "_offset")
 """Columns that the rows of every table have."""
+MOST_SCHEMAS: Final = 10_000
+"""Schemas of rows that a sink learns between two starts."""
 _TOPIC: Final = b"eos.topic"
 _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
@@ -100,12 +102,17 @@ class Route:
     rewrite: Sequence[Rewrite] = ()
 
     def table(self, topic: str, schema: str) -> str | None:
-        """Return the table; None if the rows have none. The first rule that matches is applied."""
+        """Return the table; None if the rows have none. The first rule that matches is applied.
+
+        Raises TargetError for a dot that is only in the names: records would choose a schema or a database.
+        """
         name = self.pattern.replace("${topic}", topic).replace("${schema}", schema)
-        for rule in self.rewrite:
-            if re.fullmatch(rule.match, name):
-                return rule.of(name)
-        return name
+        rule = next((each for each in self.rewrite if re.fullmatch(each.match, name)), None)
+        table, written = (name, self.pattern) if rule is None else (rule.of(name), rule.to or "")
+        if table is not None and table.count(".") > written.count("."):
+            message = f"records of topic {topic} have the table {table}, with a dot that the spec does not have"
+            raise TargetError(message, remedy=r"write the dot by `rewrite`: {match: 'a[.](\w+)', to: 'a.\1'}")
+        return table
 
 
 @dataclass(slots=True)
@@ -114,6 +121,12 @@ class _Tables:
 
     opened: dict[bytes, tuple[str, TableSink]] = field(default_factory=dict)
     refused: dict[bytes, str] = field(default_factory=dict)  # why rows have no table
+    further: str = ""  # why rows of an unknown schema have no table; empty while the sink learns schemas
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further schema is learned: a producer could fill the memory of the driver and of each task."""
+        return len(self.opened) + len(self.refused) >= MOST_SCHEMAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +208,13 @@ class SqlTablesSink:
         return self.one.check_server(writers)
 
     def _learn(self, schema: pa.Schema, report: Callable[[TableChange], None]) -> None:
+        if self._tables.is_full:
+            message = f"sink {self.name}: records have more than {MOST_SCHEMAS:,} schemas"
+            remedy = "give their topics to several pipelines; a restart begins to count anew"
+            if not self.rejects:
+                raise TargetError(message, remedy=remedy)
+            self._tables.further = f"{message}; {remedy}"
+            return
         known = schema.serialize().to_pybytes()
         topic = _topic_of(schema)
         name, key = table_of(schema)
@@ -212,6 +232,7 @@ class SqlTablesSink:
         self._tables.opened[known] = (table, sink)
 
     def _opened(self, schema: pa.Schema, topic: str, name: str, key: tuple[str, ...]) -> tuple[str, TableSink]:
+        """Return the table of this schema, and its sink. Raises TargetError."""
         if len(name) > _LONGEST:
             message = f"sink {self.name}: records of topic {topic} have a schema with a name of {len(name)} characters"
             raise TargetError(message, remedy=f"give it a name of at most {_LONGEST} characters")
@@ -259,6 +280,8 @@ class TablesWriter:
         if known in self._tables.refused:
             raise BadRowError(self._tables.refused[known])
         if known not in self._tables.opened:
+            if self._tables.further:
+                raise BadRowError(self._tables.further)
             self._wanted[known] = schema
         elif not self._wanted:  # otherwise this attempt ends without rows
             _, sink = self._tables.opened[known]

@@ -257,6 +257,7 @@ class SparkBatch:
             for sink in branch.sinks:
                 if isinstance(sink, MultiTableSink) and sink.name in wanted:
                     sink.learn(wanted[sink.name], partial(self.report, sink.name))
+        self._cancelled = ""  # the timeout may have passed meanwhile, and the next attempt has its own
         count = sum(map(len, wanted.values()))
         message = f"checkpoint {self.checkpoint_id} has rows of {count} tables or schemas that the sinks did not know"
         return Failed(PrepareError(message), again=True)

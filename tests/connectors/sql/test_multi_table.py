@@ -18,6 +18,7 @@ from connectors.log.chunks import SCHEMA as CHUNKS
 from connectors.log.chunks import by_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
+from connectors.sql import multi_table
 from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.table_settings import TableSettings
@@ -215,7 +216,7 @@ def test_names_are_rewritten_by_the_first_rule_that_matches(made: Tables) -> Non
 
 
 def test_a_name_may_come_from_the_schema() -> None:
-    assert Route("x_${schema}").table("t", "shop.Order") == "x_shop.Order"
+    assert Route("x_${schema}").table("t", "Order") == "x_Order"
 
 
 def test_rows_without_a_table_stop_the_pipeline(made: Tables) -> None:
@@ -234,10 +235,49 @@ def test_a_very_long_name_of_a_schema_meets_no_regular_expression(made: Tables) 
     rows = found.replace_schema_metadata(with_table(found.schema, "." * 20_000, ("id",)).metadata)
     unknown = made.write(0, [[rows]])
     assert len(unknown) == 1
-    made.sink.learn(unknown)
+    made.sink.learn(unknown, made.changes.append)
     with pytest.raises(BadRowError, match="a schema with a name of 20000 characters"):
         made.write(0, [[rows]])
     assert made.tables() == set()
+
+
+@pytest.mark.parametrize(
+    ("route", "topic", "table"),
+    [
+        (Route("${topic}"), "orders", "orders"),
+        (Route("${topic}"), "other.orders", None),
+        (Route("shop.${topic}"), "orders", "shop.orders"),
+        (Route("shop.${topic}"), "mysql.user", None),
+        (Route("${topic}", (Rewrite(r"cdc[.](.*)", r"\1"),)), "cdc.mysql.user", None),
+        (Route("${topic}", (Rewrite(r"cdc[.](\w+)[.](\w+)", r"\1.\2"),)), "cdc.shop.orders", "shop.orders"),
+    ],
+)
+def test_records_choose_a_schema_only_if_the_spec_has_the_dot(route: Route, topic: str, table: str | None) -> None:
+    if table is not None:
+        assert route.table(topic, "") == table
+    else:
+        with pytest.raises(TargetError, match="with a dot that the spec does not have"):
+            route.table(topic, "")
+
+
+@pytest.mark.parametrize("rejects", [False, True])
+def test_a_sink_learns_a_limited_number_of_schemas(
+    made: Tables, rejects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_table, "MOST_SCHEMAS", 2)
+    made.rejects = rejects
+    made.start()
+    made.checkpoint(0, [orders((1, "a", False, 0)), items((1, 1, "x", 0))])
+    unknown = made.write(1, [[priced((2, "b", 1, 1))]])
+    if not rejects:
+        with pytest.raises(TargetError, match="more than 2 schemas"):
+            made.sink.learn(unknown, made.changes.append)
+        return
+    made.sink.learn(unknown, made.changes.append)
+    with pytest.raises(BadRowError, match="more than 2 schemas"):
+        made.write(1, [[priced((2, "b", 1, 1))]])
+    made.checkpoint(1, [orders((3, "c", False, 2))])
+    assert made.rows("orders", "id") == [(1,), (3,)]
 
 
 @pytest.mark.parametrize("to", ["eos_claim", "main.EOS_slot"])
