@@ -171,7 +171,7 @@ def _of_original(row: Sequence[Any]) -> list[Any]:
     """Return the row with bits and points as bytes, as the copies have them."""
     named = dict(zip(_NAMES, row, strict=True))
     if named["bits"] is not None:
-        named["bits"] = int(named["bits"], 2).to_bytes(2, "little")
+        named["bits"] = int(named["bits"], 2).to_bytes(2, "little").rstrip(b"\0")  # as Debezium writes them
     if named["place"] is not None:
         x, y = map(float, named["place"].strip("()").split(","))
         named["place"] = b"\x01" + struct.pack("<Idd", 1, x, y)

@@ -10,13 +10,11 @@ from typing import Any
 import jsonschema
 import pytest
 from ruamel.yaml import YAML
-from typer.testing import CliRunner
 
 from connectors.api import plugins
 from connectors.spec import load_spec
 from connectors.sql.sqlite.entry import SqliteEntry
 from spark_jobs.cli import run_command_line
-from spark_jobs.cli.app import app
 from tests.connectors.spec.entries import kafka_source
 
 ROOT = Path(__file__).parents[3]
@@ -77,11 +75,13 @@ def test_what_init_writes_is_a_valid_spec(
     assert max(map(len, text.splitlines())) <= 125
 
 
-def test_init_asks_for_connectors_and_format(tmp_path: Path) -> None:
+def test_init_asks_for_connectors_and_format(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     answers = "clicks\nstring\noracle\nsqlite\n"  # there is one source; `oracle` is asked for once more
-    done = CliRunner().invoke(app, ["init", "new.yaml", "--interactive"], input=answers)
-    assert done.exit_code == 0, done.output
-    assert "'oracle' is not one of" in done.output
+    monkeypatch.setattr("sys.stdin", StringIO(answers))
+    assert run_command_line(["init", "new.yaml", "--interactive"]) == 0
+    assert "'oracle' is not one of" in "".join(capsys.readouterr())
     spec = load_spec(tmp_path / "new.yaml", {"KAFKA": "k:1", "DATABASE": "x.db"})
     assert (spec.pipeline, kafka_source(spec).format.type, spec.sinks[0].connector) == ("clicks", "string", "sqlite")
 

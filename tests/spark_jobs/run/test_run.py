@@ -164,7 +164,8 @@ def test_steps_that_keep_state_do_not_begin_in_each_others_places(run: _Run, mon
         plans.keep(run.log.location, head.incarnation, plan(one, other))
         raise SinkUnavailableError("away")
 
-    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None, columns={}), _away]
+    flow = SimpleNamespace(branches=())
+    run.builds = [kept, lambda: SimpleNamespace(stateful=False, rows=None, columns={}, flow=flow), _away]
     monkeypatch.setattr(runner, "plan_of", lambda *_: plan(other, one))
     ended = run.run()
     assert isinstance(ended, IdentityError)
