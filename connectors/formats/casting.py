@@ -43,7 +43,7 @@ def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
     wrong = np.zeros(len(values), np.bool_)
     if pt.is_decimal(kind) and pt.is_string(values.type):
         wrong = too_fine(values)
-        values = _null_where(values, wrong)
+        values = null_where(values, wrong)
     try:
         return _cast(values, kind), wrong
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -58,7 +58,7 @@ def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
                 wrong[start] = True
             else:
                 parts += [(start, part.slice(0, half)), (start + half, part.slice(half))]
-    return _cast(_null_where(values, wrong), kind), wrong
+    return _cast(null_where(values, wrong), kind), wrong
 
 
 def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -71,7 +71,8 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return values.cast(pa.decimal256(_DIGITS, kind.scale)).cast(kind)
 
 
-def _null_where(values: pa.Array, wrong: Flags) -> pa.Array:
+def null_where(values: pa.Array, wrong: Flags) -> pa.Array:
+    """Return the values with null in these places."""
     return pc.if_else(pa.array(wrong), pa.scalar(None, values.type), values) if wrong.any() else values
 
 

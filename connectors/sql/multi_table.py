@@ -88,11 +88,6 @@ class Rewrite:
     match: str  # a regular expression for whole names
     to: str | None  # with `\\1` for groups; None: the rows have no table
 
-    def of(self, name: str) -> str | None:
-        """Return the new name. Called for a name that matches."""
-        found = re.fullmatch(self.match, name)
-        return None if self.to is None or found is None else found.expand(self.to)
-
 
 @dataclass(frozen=True, slots=True)
 class Route:
@@ -106,10 +101,14 @@ class Route:
 
         Raises TargetError for a dot that is only in the names: records would choose a schema or a database.
         """
-        name = self.pattern.replace("${topic}", topic).replace("${schema}", schema)
-        rule = next((each for each in self.rewrite if re.fullmatch(each.match, name)), None)
-        table, written = (name, self.pattern) if rule is None else (rule.of(name), rule.to or "")
-        if table is not None and table.count(".") > written.count("."):
+        table, written = self.pattern.replace("${topic}", topic).replace("${schema}", schema), self.pattern
+        for rule in self.rewrite:
+            if found := re.fullmatch(rule.match, table):
+                if rule.to is None:
+                    return None
+                table, written = found.expand(rule.to), rule.to
+                break
+        if table.count(".") > written.count("."):
             message = f"records of topic {topic} have the table {table}, with a dot that the spec does not have"
             raise TargetError(message, remedy=r"write the dot by `rewrite`: {match: 'a[.](\w+)', to: 'a.\1'}")
         return table

@@ -66,6 +66,14 @@ class TableWidening(Generic[_Table, _Plan]):
         return [self.widener.statement(seen[0], self.widened(seen)[0])] if self.is_due(seen) else []
 
 
+def alter_columns(
+    table: str, columns: Sequence[_Column], wider: Sequence[_Column], clause: Callable[[_Column, _Column], str]
+) -> str:
+    """Return the one statement for all columns that differ. `clause`: for a column and its wider form."""
+    changes = [clause(old, new) for old, new in zip(columns, wider, strict=True) if old != new]
+    return f"ALTER TABLE {table} {', '.join(changes)}"
+
+
 def widen_columns(
     rows: Sequence[RowColumn],
     columns: Sequence[_Column],

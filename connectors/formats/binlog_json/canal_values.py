@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from connectors.formats.casting import cast_each, flags
+from connectors.formats.casting import cast_each, flags, null_where
 from connectors.formats.spans import Flags, binary_of, content_of
 
 _WHOLE: Final = r"^-?[0-9]+$"
@@ -41,8 +41,7 @@ def from_text(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
     if _is_number(kind):
         pattern = _WHOLE if pt.is_integer(kind) else _NUMBER
         odd = flags(pc.invert(pc.fill_null(pc.match_substring_regex(texts, pattern), True)))
-        if odd.any():
-            texts = pc.if_else(pa.array(odd), pa.scalar(None, pa.string()), texts)
+        texts = null_where(texts, odd)
     column, wrong = cast_each(texts, kind)
     return column, odd | wrong
 
@@ -66,6 +65,4 @@ def _latin_1(texts: pa.Array) -> tuple[pa.Array, Flags]:
     content[1:][data[:-1] == 0xC3] += 0x40
     places = np.concatenate([[0], np.cumsum(kept)])
     column = binary_of(content[kept], (places[starts], places[ends]))
-    if wrong.any() or texts.null_count:
-        column = pc.if_else(pa.array(wrong | flags(texts.is_null())), pa.scalar(None, pa.binary()), column)
-    return column, wrong
+    return null_where(column, wrong | flags(texts.is_null())), wrong

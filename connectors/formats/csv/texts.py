@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from connectors.formats.casting import cast_each
+from connectors.formats.casting import cast_each, flags, null_where
 from connectors.formats.spans import Flags
 from connectors.spark_types import spark_type
 from eos.errors import SpecError
@@ -49,7 +49,7 @@ def column_of(texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
         return _cast(texts, kind, _NUMBER)
     found, wrong = _cast(texts, kind, _NUMBER)
     finite = pc.fill_null(pc.is_finite(found), True)
-    return _null_where(found, ~_flags(finite)), wrong | ~_flags(finite)
+    return null_where(found, ~flags(finite)), wrong | ~flags(finite)
 
 
 def _moments(texts: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Flags]:
@@ -66,15 +66,7 @@ def _moments(texts: pa.Array, kind: pa.TimestampType) -> tuple[pa.Array, Flags]:
 def _cast(texts: pa.Array, kind: pa.DataType, form: str) -> tuple[pa.Array, Flags]:
     """Cast the texts of a form. Costs one cast if all fit, and one for each halving of a part that does not."""
     matches = pc.and_(pc.match_substring_regex(texts, form), pc.less_equal(pc.binary_length(texts), _LONGEST))
-    wrong = ~_flags(pc.fill_null(matches, True))
-    texts = _null_where(texts, wrong)
+    wrong = ~flags(pc.fill_null(matches, True))
+    texts = null_where(texts, wrong)
     found, lost = cast_each(texts, kind)
     return found, wrong | lost
-
-
-def _null_where(values: pa.Array, wrong: Flags) -> pa.Array:
-    return pc.if_else(pa.array(wrong), pa.scalar(None, values.type), values) if wrong.any() else values
-
-
-def _flags(mask: pa.Array) -> Flags:
-    return np.array(mask.to_numpy(zero_copy_only=False), np.bool_)

@@ -18,7 +18,7 @@ from connectors.sql.mysql.ranges import INTEGER_BITS
 from connectors.sql.mysql.target import Target, TargetColumn
 from connectors.sql.mysql.types import MOST_DIGITS, MOST_SCALE
 from connectors.sql.schema_match import RowColumn
-from connectors.sql.widening import widen_columns
+from connectors.sql.widening import alter_columns, widen_columns
 from eos.errors import TargetError
 
 _FLOATS: Final = frozenset({"float", "float unsigned", "double unsigned"})
@@ -92,12 +92,11 @@ class MySqlWidener:
 
     def statement(self, table: Target, wider: Target) -> str:
         definitions = str(self.session.execute(f"SHOW CREATE TABLE {table.quoted}")[0][1])
-        changes = [
-            f"MODIFY COLUMN {with_type(definitions, old, new.declared)}"
-            for old, new in zip(table.columns, wider.columns, strict=True)
-            if old != new
-        ]
-        return f"ALTER TABLE {table.quoted} {', '.join(changes)}"
+
+        def clause(old: TargetColumn, new: TargetColumn) -> str:
+            return f"MODIFY COLUMN {with_type(definitions, old, new.declared)}"
+
+        return alter_columns(table.quoted, table.columns, wider.columns, clause)
 
     @contextmanager
     def lock(self, table: Target) -> Iterator[None]:

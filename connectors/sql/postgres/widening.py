@@ -16,7 +16,7 @@ from connectors.sql.postgres.fit import INTEGER_BITS
 from connectors.sql.postgres.target import Target, TargetColumn
 from connectors.sql.schema_match import RowColumn
 from connectors.sql.statements import in_transaction
-from connectors.sql.widening import widen_columns
+from connectors.sql.widening import alter_columns, widen_columns
 
 _DECLARED: Final = {"int2": "smallint", "int4": "integer", "int8": "bigint", "float4": "real"}
 _MOST_DIGITS: Final = 1000  # of a NUMERIC that declares them
@@ -77,12 +77,10 @@ class PostgresWidener:
         return replace(table, columns=widen_columns(rows, table.columns, unique, wider))
 
     def statement(self, table: Target, wider: Target) -> str:
-        changes = [
-            f"ALTER COLUMN {quote(new.name)} TYPE {new.declared}"
-            for old, new in zip(table.columns, wider.columns, strict=True)
-            if old != new
-        ]
-        return f"ALTER TABLE {table.quoted} {', '.join(changes)}"
+        def clause(_: TargetColumn, new: TargetColumn) -> str:
+            return f"ALTER COLUMN {quote(new.name)} TYPE {new.declared}"
+
+        return alter_columns(table.quoted, table.columns, wider.columns, clause)
 
     @contextmanager
     def lock(self, table: Target) -> Iterator[None]:
