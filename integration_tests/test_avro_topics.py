@@ -68,9 +68,7 @@ def test_killed_on_both_sides_of_the_decision(pipeline: Pipeline, services: Serv
     assert pipeline.table.rows() == pipeline.workload.expected
     assert pipeline.table.count() == 501
     assert pipeline.prepared() == []
-    reasons = sorted(
-        (record.headers["eos.error"] or b"").decode() for record in drain(services.kafka_bootstrap, letters)
-    )
+    reasons = sorted(record.reason for record in drain(services.kafka_bootstrap, letters))
     assert reasons == [
         "1 bytes follow the last field",
         "not in Avro's single-object encoding: another first byte, or too short",

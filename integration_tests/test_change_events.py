@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import Any, Final
 
 import pytest
 import sqlalchemy
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from integration_tests.conftest import TopicFactory
-from integration_tests.harness.drain import drain
+from integration_tests.harness.drain import await_text, drain
 from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.services import Services
@@ -115,9 +114,7 @@ def _found(pipeline: Pipeline) -> list[tuple[Any, ...]]:
 
 def _letters(pipeline: Pipeline) -> list[str]:
     letter = pipeline.spec["dead_letter"]
-    return sorted(
-        (each.headers["eos.error"] or b"").decode() for each in drain(letter["bootstrap_servers"], letter["topic"])
-    )
+    return sorted(each.reason for each in drain(letter["bootstrap_servers"], letter["topic"]))
 
 
 _NO_ROWS: Final = (
@@ -430,20 +427,6 @@ class Original:
         return {each[1] for each in self.execute("CHECKSUM TABLE original, copied EXTENDED")}
 
 
-def _await_marker(bootstrap: str, topic: str, marker: str) -> None:
-    """Wait until the topic has an event with this text, which is the last one."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "of-a-test", "auto.offset.reset": "earliest"})
-    consumer.subscribe([topic])
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        found = consumer.poll(1.0)
-        if found is not None and marker.encode() in (found.value() or b""):
-            time.sleep(1.0)  # its neighbours in the other partition, which may be on their way
-            consumer.close()
-            return
-    raise AssertionError(f"{marker} is not in {topic}")
-
-
 @pytest.mark.only_on("MariaDB", "Debezium's connector for MariaDB")
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("has_schemas", [True, False])
@@ -467,7 +450,7 @@ def test_debezium_makes_a_copy(copy: Pipeline, services: Services, tmp_path: Pat
     with Debezium(folder, services.kafka_bootstrap, services.admin_database_url, name, settings) as debezium:
         topic = f"{name}.{name}.original"
         copy.source["topics"] = [topic]
-        _await_marker(services.kafka_bootstrap, topic, '"op":"r"')
+        await_text(services.kafka_bootstrap, topic, '"op":"r"')
         original.change(300)
         kill_at(copy, "before-decide", "after-decide")
         original.change(300)
@@ -476,7 +459,7 @@ def test_debezium_makes_a_copy(copy: Pipeline, services: Services, tmp_path: Pat
         kill_at(copy, "applying")
         debezium.start()
         original.execute("INSERT INTO original (id, name) VALUES (1000, 'the last one')")
-        _await_marker(services.kafka_bootstrap, topic, "the last one")
+        await_text(services.kafka_bootstrap, topic, "the last one")
     copy.catch_up()
     assert original.differing() == []
     assert len(original.checksums()) == 1
@@ -551,13 +534,13 @@ def test_rare_types_of_mariadb(copy: Pipeline, services: Services, tmp_path: Pat
         execute("UPDATE rare SET big = big - 1, wide = 0.000000000000000000000000000001 WHERE id IN (1, 2)")
         topic = f"{name}.{name}.rare"
         copy.source["topics"] = [topic]
-        _await_marker(services.kafka_bootstrap, topic, '"id":7')
+        await_text(services.kafka_bootstrap, topic, '"id":7')
         kill_at(copy, "before-decide")
         debezium.kill()
         execute("DELETE FROM rare WHERE id = 5")
         execute("INSERT INTO rare (id, doc) VALUES (8, '\"the last one\"')")
         debezium.start()
-        _await_marker(services.kafka_bootstrap, topic, "the last one")
+        await_text(services.kafka_bootstrap, topic, "the last one")
     copy.catch_up()
     assert _letters(copy) == []
     expected = sorted(map(tuple, execute(_IN_ORIGINAL)))

@@ -67,9 +67,7 @@ def test_killed_on_both_sides_of_the_decision(
     assert pipeline.table.rows() == pipeline.workload.expected
     assert pipeline.table.count() == 501
     assert pipeline.prepared() == []
-    reasons = sorted(
-        (record.headers["eos.error"] or b"").decode() for record in drain(services.kafka_bootstrap, letters)
-    )
+    reasons = sorted(record.reason for record in drain(services.kafka_bootstrap, letters))
     assert [reason.partition(":")[0] for reason in reasons] == [
         *("not in Confluent's wire format", "not valid JSON"),
         *(f"written with schema {number}" for number in sorted((avro, 99_999), key=str)),

@@ -70,7 +70,7 @@ def test_killed_on_both_sides_of_the_decision(pipeline: Pipeline, services: Serv
     assert pipeline.table.count() == 501
     assert pipeline.prepared() == []
     found = drain(services.kafka_bootstrap, letters)
-    reasons = sorted((record.headers["eos.error"] or b"").decode() for record in found)
+    reasons = sorted(record.reason for record in found)
     assert len(reasons) == 4
     assert [reason.startswith("the record's key: ") for reason in reasons] == [False, True, True, True]
     assert Counter(record.key for record in found) == Counter([b"\xff", b'{"id": 1.5}', None, b'{"id": 1}'])

@@ -151,7 +151,7 @@ def test_killed_on_both_sides_of_the_decision(
     assert pipeline.table.rows() == pipeline.workload.expected
     assert pipeline.table.count() == 501
     assert pipeline.prepared() == []
-    reasons = [(record.headers["eos.error"] or b"").decode() for record in drain(services.kafka_bootstrap, letters)]
+    reasons = [record.reason for record in drain(services.kafka_bootstrap, letters)]
     assert sorted(reasons) == sorted(
         [
             "the message ends too early",

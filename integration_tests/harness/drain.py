@@ -30,6 +30,11 @@ class Record(NamedTuple):
         """The value, decoded; None for a tombstone."""
         return None if self.value is None else json.loads(self.value)
 
+    @property
+    def reason(self) -> str:
+        """Why this dead letter was put aside. Raises KeyError for another record."""
+        return (self.headers["eos.error"] or b"").decode()
+
 
 def drain(brokers: str, topic: str) -> list[Record]:
     """All committed records up to the first transaction that is open, by partition and offset."""
@@ -70,6 +75,23 @@ def drained_rows(brokers: str, topic: str) -> Counter[Row]:
     """The same as rows, where each value has the columns of one."""
     values = [record.json for record in drain(brokers, topic)]
     return Counter((each["id"], each["word"], each["payload"]) for each in values)
+
+
+def await_text(brokers: str, topic: str, text: str) -> None:
+    """Wait until a reader gets a record with this text in its value. Blocks for two minutes at most."""
+    settings = {"bootstrap.servers": brokers, "group.id": f"await-{secrets.token_hex(4)}"}
+    consumer = Consumer({**settings, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    deadline = time.monotonic() + 2 * _SECONDS
+    try:
+        while time.monotonic() < deadline:
+            found = consumer.poll(1.0)
+            if found is not None and text.encode() in (found.value() or b""):
+                time.sleep(1.0)  # its neighbours in other partitions, which may be on their way
+                return
+    finally:
+        consumer.close()
+    raise AssertionError(f"{text} is not in {topic}")
 
 
 def _record(message: Any) -> Record:
