@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import METADATA
 from connectors.api.decoding import Decoded, DecodedTables, TableRows, Undecodable
+from connectors.formats.casting import flags
 from connectors.formats.outcome import Outcome, in_order
 from connectors.formats.spans import Flags, Ints
 
@@ -25,7 +26,7 @@ class TablesOutcome:
 
     def __init__(self, values: pa.Array) -> None:
         self.schemas: dict[str, str] = {}  # see Decoded
-        self.given = np.array(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+        self.given = flags(values.is_valid())
         """Which records have a value."""
         self._places: Ints = np.flatnonzero(self.given)
         self._bad: dict[int, str] = {}  # reason by place in the column

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import numpy as np
 import pyarrow as pa
 from confluent_kafka import Message
-from numpy.typing import NDArray
 
 from connectors.api.decoding import Decoded, DecodedTables, Format, KeyedFormat, SelfDescribingFormat, Undecodable
+from connectors.formats.spans import Ints
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata
@@ -22,7 +22,6 @@ from twophase.values import OffsetRange
 OnBadRecord = Literal["fail", "skip", "dead-letter"]
 """The spec's `on_bad_record`."""
 
-Ints: TypeAlias = NDArray[np.int64]
 
 _MAX_ROWS: Final = 20_000
 _MAX_BYTES: Final = 16 * 1024 * 1024

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from connectors.api.decoding import Decoded
+from connectors.formats.casting import add_faults, flags
 from connectors.formats.csv.fields import Dialect, field_texts, split_records
 from connectors.formats.csv.texts import check, column_of
 from connectors.formats.outcome import Outcome
-from connectors.formats.spans import Flags
 from connectors.spark_types import spark_type
 from eos.bounded import shorten
 
@@ -48,7 +48,7 @@ class CsvFormat:
             for row in np.flatnonzero(wrong).tolist():
                 faults.setdefault(row, f"field {each.name}: {_shown(texts[row])} does not fit {spark_type(each.type)}")
             if not each.nullable:
-                _add(faults, is_null, f"field {each.name}: NULL, and the column is NOT NULL")
+                add_faults(faults, flags(is_null), f"field {each.name}: NULL, and the column is NOT NULL")
             columns.append(column)
         outcome.add(given[records.places], pa.RecordBatch.from_arrays(columns, schema=self.schema), faults)
         return outcome.decoded()
@@ -56,9 +56,3 @@ class CsvFormat:
 
 def _shown(text: pa.Scalar) -> str:
     return repr(shorten(text.as_py() or "")[:40])
-
-
-def _add(faults: dict[int, str], mask: pa.Array, reason: str) -> None:
-    wrong: Flags = np.array(mask.to_numpy(zero_copy_only=False), np.bool_)
-    for row in np.flatnonzero(wrong).tolist():
-        faults.setdefault(row, reason)

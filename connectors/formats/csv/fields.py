@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from connectors.formats.casting import add_faults, flags
 from connectors.formats.spans import Bytes, Flags, Ints, Spans, as_text, binary_of, content_of
 
 _CR, _LF = b"\r\n"
@@ -95,13 +96,16 @@ def field_texts(records: Records, column: int, name: str, faults: dict[int, str]
         closed = np.isin(last, records.quotes)
         is_quoted &= closed
     texts, wrong = as_text(binary_of(data, (start + is_quoted, end - is_quoted)))
-    _add(faults, wrong, f"field {name}: not UTF-8")
+    if wrong is not None:
+        add_faults(faults, wrong, f"field {name}: not UTF-8")
     bare = ~is_quoted
     if escape is None:
-        _add(faults, bare & (count > 0), f"field {name}: a quote, and the field is not quoted as a whole")
+        add_faults(faults, bare & (count > 0), f"field {name}: a quote, and the field is not quoted as a whole")
     else:
-        has_quote = np.asarray(pc.match_substring(texts, mark).to_numpy(zero_copy_only=False), np.bool_)
-        _add(faults, (bare & has_quote) | (count > 2), f"field {name}: a quote, and the field is not quoted as a whole")
+        has_quote = flags(pc.match_substring(texts, mark))
+        add_faults(
+            faults, (bare & has_quote) | (count > 2), f"field {name}: a quote, and the field is not quoted as a whole"
+        )
     return _unescaped(texts, is_quoted, count, records.dialect, name, faults), is_quoted
 
 
@@ -109,9 +113,7 @@ def _unescaped(
     texts: pa.Array, is_quoted: Flags, count: Ints, dialect: Dialect, name: str, faults: dict[int, str]
 ) -> pa.Array:
     if dialect.escape is not None:
-        escaped = is_quoted & np.asarray(
-            pc.match_substring(texts, dialect.escape).to_numpy(zero_copy_only=False), np.bool_
-        )
+        escaped = is_quoted & flags(pc.match_substring(texts, dialect.escape))
         if not escaped.any():
             return texts
         pattern = f"(?s)\\x{ord(dialect.escape):02x}(.)"
@@ -120,15 +122,9 @@ def _unescaped(
     if not doubled.any():
         return texts
     mark = dialect.quote
-    left = pc.match_substring(pc.replace_substring(texts, mark * 2, ""), mark).to_numpy(zero_copy_only=False)
-    _add(faults, doubled & np.asarray(left, np.bool_), f"field {name}: a quote inside of quotes is not doubled")
+    left = flags(pc.match_substring(pc.replace_substring(texts, mark * 2, ""), mark))
+    add_faults(faults, doubled & left, f"field {name}: a quote inside of quotes is not doubled")
     return pc.if_else(pa.array(doubled), pc.replace_substring(texts, mark * 2, mark), texts)
-
-
-def _add(faults: dict[int, str], wrong: Flags | None, reason: str) -> None:
-    if wrong is not None and wrong.any():
-        for at in np.flatnonzero(wrong).tolist():
-            faults.setdefault(at, reason)
 
 
 def _without_line_end(data: Bytes, start: Ints, end: Ints) -> Ints:

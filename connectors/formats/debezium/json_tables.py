@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.formats.casting import flags
+from connectors.formats.connect_heads import heads_of, is_kept
 from connectors.formats.debezium.avro_schema import Declared
 from connectors.formats.debezium.column_types import objects
 from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.event_table import EventTable, key_problem, of_connect_schema
 from connectors.formats.debezium.json_events import JsonEvents
-from connectors.formats.debezium.schema_part import heads_of, is_kept, schema_in
+from connectors.formats.debezium.schema_part import schema_in
 from connectors.formats.debezium.table_events import TableEvents
 from connectors.formats.debezium.written import Written
 from connectors.formats.spans import Ints
