@@ -40,11 +40,12 @@ bench: ## measure this project beside Flink, Debezium (EOS_PEERS=folder) and Spa
 	@scripts/bench compare
 	@scripts/bench report
 
-scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, several workers (half an hour)
+scale: ## how the cost of a checkpoint grows: the coordinator alone, many partitions, workers and tables (half an hour)
 	@scripts/setup
 	@.venv/bin/python -m benchmarks.coordinator --plots docs/images
 	@.venv/bin/python -m benchmarks.scale partitions
 	@.venv/bin/python -m benchmarks.scale workers
+	@.venv/bin/python -m benchmarks.scale tables
 
 screenshots: ## make the docs' pictures of the page anew, with a browser
 	@scripts/setup

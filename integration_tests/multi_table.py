@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,11 +15,11 @@ import sqlalchemy
 from connectors.api.table_rows import TableChange, with_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from connectors.sql.multi_table import Route, SqlTablesSink
+from connectors.sql.multi_table import SqlTablesSink
 from connectors.sql.mysql.sink import MySqlSink
 from connectors.sql.postgres.sink import PostgresSink
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.sql.table_settings import TableSettings
+from connectors.sql.table_settings import Route, TableSettings
 from connectors.testing.sink_driver import new_incarnation
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.participants import Committer
@@ -96,10 +97,11 @@ class Tables:
         """Write a checkpoint by one attempt, a list of batches for each task. Returns the schemas that are wanted."""
         scope = Scope(self.incarnation, self.epoch, number, next(self.attempts))
         self.committer.permit(scope)
+        sink = pickle.loads(pickle.dumps(self.sink))  # as it travels to the tasks
         prepared: list[Committable] = []
         wanted: list[pa.Schema] = []
         for task, batches in enumerate(tasks):
-            writer = self.sink.writer(TransactionId(scope, sink_key("copy"), task, next(self.attempts)))
+            writer = sink.writer(TransactionId(scope, sink_key("copy"), task, next(self.attempts)))
             for each in batches:
                 writer.write(each)
             wanted += writer.wanted

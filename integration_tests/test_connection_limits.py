@@ -5,20 +5,26 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import sqlalchemy
 from sqlalchemy.engine import make_url
 
 from connectors.api.contracts import Finding
-from connectors.api.database import DatabaseUse
-from connectors.sql.headroom import check
+from connectors.api.database import LEARNS_AT_ONCE, DatabaseUse
+from connectors.log.place import LogPlace
+from connectors.sql.headroom import check, connections
 from connectors.sql.mysql.engine import Session as MySqlSession
 from connectors.sql.postgres.engine import Session as PostgresSession
+from integration_tests.multi_table import Tables, batch
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
 
 pytestmark = pytest.mark.any_server
+
+_COLUMNS = {"id": pa.int64(), "_deleted": pa.bool_()}
 
 
 def found(uses: list[DatabaseUse], tasks: int | None = 2) -> dict[str, Finding]:
@@ -133,3 +139,14 @@ def test_tasks_of_a_cluster_are_not_known(database: str) -> None:
 def test_a_server_that_does_not_answer_has_no_finding(database: str) -> None:
     away = sqlalchemy.make_url(database).set(port=1).render_as_string(hide_password=False)
     assert list(check([DatabaseUse("sink:", away)], 2)) == []
+
+
+def test_tables_are_learned_on_as_many_connections_as_doctor_counts(narrow_on_mysql: str, tmp_path: Path) -> None:
+    """Four at once, beside the connection that claims: the user may open no seventh."""
+    count, how = connections(DatabaseUse("sink:", narrow_on_mysql, slots=1, learns=LEARNS_AT_ONCE), 2)
+    assert (count, how) == (6, "sink: 1 for its slots and 5 of the driver")
+    tables = Tables(narrow_on_mysql, LogPlace(tmp_path / "log")).start()
+    names = [f"t{number:02}" for number in range(30)]
+    rows = [batch(name, ["id"], [{"_offset": 0, "id": 7, "_deleted": False}], **_COLUMNS) for name in names]
+    assert tables.checkpoint(0, rows) == 30
+    assert tables.tables() == {*names}

@@ -259,6 +259,26 @@ def test_ranges_of_many_splits_are_read_at_once_each_to_its_end(
         assert found == wanted
 
 
+def test_topics_that_are_read_for_the_first_time_are_read_at_once(
+    topic: TopicFactory, source: MakeSource, producer: Producer
+) -> None:
+    """The client finds the leaders of topics that it has begun to read about once a second, for a few of them."""
+    names = [topic() for _ in range(64)]
+    for name in names:
+        producer.produce(name, b"x")
+    assert producer.flush(30) == 0
+    client = open_consumer(source(*names).connection)
+    took_s = []
+    for _ in range(2):
+        began_s = time.monotonic()
+        found = [chunk[0].topic() for chunk in messages(client, [OffsetRange(f"{name}/0", 0, 1) for name in names])]
+        took_s.append(time.monotonic() - began_s)
+        assert sorted(map(str, found)) == sorted(names)
+        client.handle.unassign()
+    assert took_s[0] < took_s[1] + 3  # seven times a second, without the leaders
+    client.handle.close()
+
+
 class _Counting:
     """A consumer that counts how often it is told what to read."""
 

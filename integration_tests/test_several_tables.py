@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
+from connectors.log.keyed import Upsert
+from connectors.log.place import LogPlace
+from connectors.sql.table_settings import Rewrite, Route
+from eos.errors import BadRowError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drain
 from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import Pipeline
+from integration_tests.multi_table import Tables, batch
 from integration_tests.services import Services
 from tests.connectors.formats.debezium.written import connect_field, packed, wrapped, wrapped_key
 
@@ -174,3 +181,32 @@ def test_each_topic_is_copied_into_its_table(copy: Pipeline, shop: Shop) -> None
     events = sum(value is not None for _, value, _ in kept)
     assert sum("no table for records of topic" in reason for reason in reasons) == events > 0
     assert len(reasons) == events + 1
+
+
+@pytest.mark.parametrize("server", ["database", pytest.param("postgres_database", marks=pytest.mark.any_server)])
+def test_many_tables_are_learned_at_once_each_once(server: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Three topics share a table, whose columns they add; the table of one does not fit, and delays no other."""
+    request.node.fixturenames = [*request.node.fixturenames, "services" if server == "database" else "postgres"]
+    route = Route("${topic}", (Rewrite(r"shard_\d", "shards"),))
+    upsert, url = Upsert((), by_topic=True), request.getfixturevalue(server)
+    tables = Tables(url, LogPlace(tmp_path / "log"), upsert, route, rejects=True).start()
+    tables.execute("CREATE TABLE t07 (id CHAR(3) PRIMARY KEY)")
+    names = [f"t{number:02}" for number in range(20)]
+    rows = [batch(name, ["id"], [{"_offset": 0, "id": 7}], id=pa.int64()) for name in names]
+    for number in range(3):
+        columns = {"id": pa.int64(), f"c{number}": pa.int32()}
+        rows.append(batch(f"shard_{number}", ["id"], [{"_offset": 0, "id": number, f"c{number}": number}], **columns))
+    wanted = tables.write(0, [rows])
+    assert len(wanted) == 23
+    tables.sink.learn(wanted, tables.changes.append)
+    with pytest.raises(BadRowError, match="t07"):
+        tables.write(0, [[rows[7]]])
+    del rows[7]
+    assert tables.write(0, [rows]) == []
+    tables.commit(0)
+    names.remove("t07")
+    assert {each.table for each in tables.changes} == {*names, "shards"}
+    created = [each for each in tables.changes if each.statement.startswith("CREATE TABLE")]
+    assert len(created) == len(names) + 1
+    assert [tables.rows(name, "id") for name in names] == [[(7,)]] * 19
+    assert tables.rows("shards", "id, c0, c1, c2") == [(0, 0, None, None), (1, None, 1, None), (2, None, None, 2)]

@@ -19,8 +19,8 @@ import psutil
 
 from benchmarks.bench.topic import SCHEMA
 from connectors.kafka.splits import as_offset
-from twophase.codec import decode_head
 from twophase.local_head import LocalHead
+from twophase.status import read_seen
 
 _POLL_S = 0.05
 _MEMORY_EVERY_S = 1.0  # on two cores, watching costs what is watched
@@ -110,6 +110,14 @@ class Product:
         except psutil.NoSuchProcess:
             return []
 
+    def cpu_s(self) -> float:
+        """Return the CPU time of the tree so far."""
+        found = 0.0
+        for process in self.tree():
+            with suppress(psutil.NoSuchProcess):  # a worker may have ended
+                found += sum(process.cpu_times()[:2])
+        return found
+
     def wait_for(self, records: int, timeout_s: float = 600) -> Seen:
         """Block until so many records are visible in every sink, or more. Watches memory."""
         deadline = time.time() + timeout_s
@@ -141,13 +149,10 @@ class Product:
     def _visible(self) -> int:
         """What head calls committed: every sink has made it visible by then. Records of a checkpoint that is decided
         and not committed are not counted, nor are those before it."""
-        read = LocalHead(self.folder / "checkpoint").read()
-        if read is None:
+        seen = read_seen(LocalHead(self.folder / "checkpoint"))
+        if seen is None or seen.head.committed < seen.head.completed:
             return 0
-        head = decode_head(read.value)
-        if head.committed < head.completed:
-            return 0
-        return sum(as_offset(end) for splits in head.positions.values() for end in splits.values())
+        return sum(as_offset(end) for splits in seen.head.positions.values() for end in splits.values())
 
     def _measure_memory(self) -> None:
         for process in self.tree():

@@ -13,6 +13,7 @@ import typer
 
 from benchmarks.scale.logins import measure as measure_logins
 from benchmarks.scale.measured import Work, measure
+from benchmarks.scale.tables import ManyTables, measure_tables
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.services import Services, obtain
@@ -102,6 +103,28 @@ def logins(
     services = obtain(kind)
     for sink, direct in ((Sink.POSTGRESQL, False), (Sink.POSTGRESQL, True), (Sink.MYSQL, True)):
         _say(measure_logins(services, sink.value, direct=direct, tasks=tasks, rounds=rounds), services, log)
+
+
+@app.command()
+def tables(
+    numbers: Annotated[list[int] | None, typer.Argument(help="of the pipeline")] = None,
+    touched: Annotated[int, typer.Option(help="tables that get rows in a checkpoint, after the first one")] = 10,
+    records: Annotated[int, typer.Option(help="of each of them")] = 100,
+    checkpoints: Annotated[int, typer.Option(help="after the first one; two of them do not count")] = 12,
+    kind: Kind = "auto",
+    log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
+) -> None:
+    """One pipeline that copies many tables, each from its topic, and checkpoints in which only a few get rows.
+
+    The first checkpoint has rows of each table, and creates the tables: `first_s` is the time from the process's start
+    until these rows are visible. The others are medians of the warm checkpoints: their time, CPU (driver, JVM and
+    Python workers) and logins to the database. `connections` are the most at once. Memory is that of the driver, the
+    JVM and the largest Python worker at the end.
+    """
+    services = obtain(kind)
+    for number in numbers or [10, 100, 500]:
+        work = ManyTables(number, min(touched, number), records, checkpoints)
+        _say(measure_tables(services, work), services, log)
 
 
 def _say(facts: dict[str, Any], services: Services, log: Path | None) -> None:

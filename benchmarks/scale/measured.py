@@ -14,8 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import psutil
-
 from benchmarks.bench import targets, topic
 from benchmarks.bench.product import Product, spec
 from benchmarks.bench.targets import Place
@@ -65,8 +63,7 @@ class Measured:
         numbers: dict[str, float] = {"writers": self.writers, "head_bytes": self.head_bytes}
         numbers |= {"records_per_s": round(self.records_per_s), "logins": round(self.logins, 1)}
         seconds = {"duration_s": round(self.duration_s, 3), "cpu_s": round(self.cpu_s, 3)}
-        phases = {name: round(took, 4) for name, took in self.phases_s.items()}
-        return {**numbers, **seconds, **self.cost.facts(), "phases_s": phases}
+        return {**numbers, **seconds, **self.cost.facts(), "phases_s": self.phases_s}
 
 
 def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Measured:
@@ -91,9 +88,9 @@ def measure(services: Services, work: Work, spark: Mapping[str, object]) -> Meas
         with Product(Path(folder), text, timed) as product:
             patience_s = _PATIENCE_S + _TASK_S * work.partitions * work.checkpoints
             product.wait_for(_COLD * work.records, patience_s)
-            before, logins = _cpu_s(product), target.logins()
+            before, logins = product.cpu_s(), target.logins()
             product.wait_for(work.total, patience_s)
-            cpu_s, logins = _cpu_s(product) - before, target.logins() - logins
+            cpu_s, logins = product.cpu_s() - before, target.logins() - logins
         location = Path(folder) / "checkpoint"
         found = History.at(location).checkpoints(limit=work.checkpoints + 1)
         newest = max((location / "head").glob("*.json"))
@@ -110,12 +107,11 @@ def _measured(
     ends = [each.committed_at or 0.0 for each in found]
     warm = found[_COLD:]
     took_s = [after - before for before, after in pairwise(ends[_COLD - 1 :])]
-    names = [name for name, _ in warm[0].phases.items()]
     numbers, duration_s = {each.checkpoint_id for each in warm}, median(took_s)
     return Measured(
         writers=warm[-1].writers,
         duration_s=duration_s,
-        phases_s={name: median(dict(each.phases.items())[name] or 0.0 for each in warm) for name in names},
+        phases_s=phases_s(warm),
         cpu_s=cpu_s / len(warm),
         logins=logins / len(warm),
         records_per_s=sum(each.records or 0 for each in warm) / sum(took_s),
@@ -124,11 +120,7 @@ def _measured(
     )
 
 
-def _cpu_s(product: Product) -> float:
-    found = 0.0
-    for process in product.tree():
-        try:
-            found += sum(process.cpu_times()[:2])
-        except psutil.NoSuchProcess:
-            continue
-    return found
+def phases_s(found: Sequence[Checkpoint]) -> Mapping[str, float]:
+    """Return the median of each phase of a checkpoint."""
+    phases = [dict(each.phases.items()) for each in found]
+    return {name: round(median(each[name] or 0.0 for each in phases), 4) for name in phases[0]}

@@ -14,6 +14,9 @@ from connectors.api.tls import Protection, Query
 
 EXAMPLE: Final = "kind+driver://user:password@host:port/database"
 
+LEARNS_AT_ONCE: Final = 4
+"""Tables that a sink of several tables opens at once, each on a connection of the driver."""
+
 
 class Database:
     """Base of the kinds of databases: a class of constants, named by an entry point of `eos.databases`."""
@@ -42,6 +45,7 @@ class DatabaseUse:
     name: str  # for people
     url: str = field(repr=False)  # a secret
     slots: int = 0  # of a sink with a log: its tasks do not connect
+    learns: int = 0  # tables that a sink of several tables opens at once
     prepares: bool = False  # its tasks prepare transactions
     is_head: bool = False
 

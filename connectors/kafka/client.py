@@ -48,6 +48,7 @@ class Client:
     handle: Any  # Consumer or AdminClient
     complaints: ClientErrors = field(default_factory=ClientErrors)
     seen: set[str] = field(default_factory=set)  # what was once found to be so and is not asked again
+    led_at_s: dict[str, float] = field(default_factory=dict)  # by topic, when a consumer has queried its leaders
 
     def failure(self, error: KafkaError, doing: str) -> ConnectorError:
         """The error to raise for an error of the client. `doing` says what was tried, with topic or split."""

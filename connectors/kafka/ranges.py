@@ -11,15 +11,16 @@ import logging
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from math import inf
 from time import monotonic
 from typing import Final
 
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from connectors.kafka.client import Client
 from connectors.kafka.pool import shared_admin
 from connectors.kafka.positions import earliest, end_of, existing
-from connectors.kafka.splits import Offsets, at, offset_of, split_of
+from connectors.kafka.splits import Offsets, at, offset_of, parse_split, split_of
 from eos.errors import ConnectorError, OffsetOutOfRangeError, SourceError
 from twophase.values import OffsetRange
 
@@ -30,6 +31,8 @@ _FIRST_MESSAGES: Final = 1_000  # while the size of a record is not known yet
 _AT_ONCE: Final = 8  # ranges: of each the client fetches ahead
 _POLL_S: Final = 0.2
 _ASK_EVERY_S: Final = 3.0  # while nothing comes
+_LEADERS_S: Final = 2.0  # without an answer the client finds the leaders by itself
+_LEADERS_FOR_S: Final = 600.0  # the client forgets after 15 minutes
 
 
 def messages(client: Client, ranges: Sequence[OffsetRange], *, skip_lost: bool = False) -> Iterator[list[Message]]:
@@ -47,9 +50,27 @@ def messages(client: Client, ranges: Sequence[OffsetRange], *, skip_lost: bool =
         OffsetOutOfRangeError: the service no longer has `start`, or lost what the range was planned over.
         SourceError: nothing came for `read_timeout_s`; names the split and the position.
     """
+    _find_leaders(client, {parse_split(each.split)[0] for each in ranges})
     for first in range(0, len(ranges), _AT_ONCE):
         some = ranges[first : first + _AT_ONCE]
         yield from _together(client, {each.split: _Reading(client, each) for each in some}, skip_lost=skip_lost)
+
+
+def _find_leaders(client: Client, topics: Iterable[str]) -> None:
+    """Query who leads these topics, where that is not known: a millisecond for each.
+
+    The client queries for topics that it has begun to read about once a second, so 100 topics would take 18 s. An error
+    is left to reading, which meets it, too.
+    """
+    now_s = monotonic()
+    for topic in topics:
+        if client.led_at_s.get(topic, -inf) < now_s - _LEADERS_FOR_S:
+            try:
+                client.handle.list_topics(topic, timeout=_LEADERS_S)
+            except KafkaException as error:
+                _log.debug("the leaders of topic %s: %s", topic, client.connection.hide(str(error)))
+                return
+            client.led_at_s[topic] = now_s
 
 
 def _together(client: Client, readings: Mapping[str, _Reading], *, skip_lost: bool) -> Iterator[list[Message]]:
@@ -82,7 +103,7 @@ def _together(client: Client, readings: Mapping[str, _Reading], *, skip_lost: bo
 def _by_split(
     chunk: list[Message], readings: Mapping[str, _Reading], under_way: Sequence[str]
 ) -> Iterable[tuple[str, list[Message]]]:
-    """What came of each split. Where nothing came, that of each, so that it asks why; an event may be of no split."""
+    """Group what came by split. If nothing came, each split gets that, and asks why. An event may be of no split."""
     if not chunk or len(readings) == 1:
         return [(split, chunk) for split in under_way]
     grouped = groupby(chunk, lambda message: split_of(message) if message.topic() else under_way[0])

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from connectors.api.database import Database, DatabaseUse
+from connectors.api.database import LEARNS_AT_ONCE, Database, DatabaseUse
 from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
 from connectors.api.fields import SLOTS, AtLeastOne, NonEmpty, Slots, Title, database_url, matching, regular_expression
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
@@ -254,8 +254,8 @@ class TableEntry(SinkEntry):
         return self._of_tables(one) if self.has_several_tables else one
 
     def _of_tables(self, one: Any) -> Sink:
-        from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink  # loads pyarrow
-        from connectors.sql.table_settings import TableSettings
+        from connectors.sql.multi_table import SqlTablesSink  # loads pyarrow
+        from connectors.sql.table_settings import Rewrite, Route, TableSettings
 
         settings = {
             table: TableSettings(tuple(each.key or ()), dict(each.columns), dict(each.types))
@@ -444,7 +444,8 @@ class ServerEntry(TableEntry):
     def database_use(self, context: PipelineContext) -> DatabaseUse:
         direct = context.at_least_once
         slots = self.slots or SLOTS if self.is_logged and not direct else 0
-        return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, prepares=not direct)
+        learns = LEARNS_AT_ONCE if self.has_several_tables else 0
+        return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, learns=learns, prepares=not direct)
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
         """They contain the password."""

@@ -15,8 +15,6 @@ from connectors.sql.statements import StatementError
 
 _DRIVER: Final = 3
 """Of a sink without a log: to commit, to permit meanwhile or to ask what a start asks, and to ask about the others."""
-_CONTROL: Final = 2
-"""Of a sink with a log, beside its slots: to claim and permit, and to ask what a start asks."""
 _HEAD: Final = 2
 _WORKERS: Final = 2
 """Python workers for each task at once: a task is read in one and written in another, and each may have either part."""
@@ -30,7 +28,8 @@ def connections(use: DatabaseUse, tasks: int) -> tuple[int, str]:
     if use.is_head:
         return _HEAD, f"{use.name} {_HEAD}"
     if use.slots:
-        return use.slots + _CONTROL, f"{use.name} {use.slots} for its slots and {_CONTROL} of the driver"
+        of_driver = 1 + max(1, use.learns)  # to claim and permit; to ask what a start asks, or to learn tables
+        return use.slots + of_driver, f"{use.name} {use.slots} for its slots and {of_driver} of the driver"
     kept = not use.prepares or kind_of(use.url).keeps_prepared(use.url)
     count = tasks * (_WORKERS if kept else 1)
     by = f"{count} kept by workers of {tasks} tasks at once" if kept else f"{count} for as many tasks at once"

@@ -9,7 +9,7 @@ the rows like any other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -127,8 +127,18 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         has failed only if it is not done. Raises TargetError with the statement where the server refuses it,
         SinkUnavailableError, StatementError.
         """
-        seen, ran = self._widen(server, self.look())
-        statements = self._additions(seen)
+        seen, created = self.look(), list[str]()
+        if seen is None:
+            created = self._run(server, self._additions(None))
+            seen = self.look()  # another may have created it for other rows
+        seen, widened = self._widen(server, seen)
+        missing = self._additions(seen)
+        added = self._run(server, missing)
+        return self.look() if missing else seen, (*created, *widened, *added)
+
+    def _run(self, server: Connected, statements: Sequence[str]) -> list[str]:
+        """Run statements of `plan`; returns those that have not failed."""
+        ran = []
         for statement in statements:
             try:
                 server.execute(statement)
@@ -137,7 +147,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
                     raise self._refused(statement, error) from error
             else:
                 ran.append(self._log(statement))
-        return self.look() if statements else seen, tuple(ran)
+        return ran
 
     def _widen(
         self, server: Connected, seen: tuple[_Table, SchemaMatch[_Plan]] | None

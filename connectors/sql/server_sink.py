@@ -16,6 +16,7 @@ from typing import ClassVar, Final, Self
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Writer
+from connectors.api.database import LEARNS_AT_ONCE
 from connectors.dead_letters import SCHEMA
 from connectors.known import decode_known, encode_known, must_wait
 from connectors.log.committer import LogCommitter
@@ -90,6 +91,7 @@ class ServerSink(Server[C, T, P]):
     ran: tuple[str, ...] = field(default=(), repr=False)  # statements by which `open` has created or changed the table
     learned: T | None = field(default=None, repr=False)  # the table as the server had it
 
+    learns_at_once: ClassVar[int] = LEARNS_AT_ONCE
     _table_type: ClassVar[type]
     """Of `learned`."""
 

@@ -71,6 +71,8 @@ class SqliteSink:
     bindings: tuple[Binding, ...] = ()  # of an opened sink
     ran: tuple[str, ...] = ()  # statements by which `open` has created or changed the table
 
+    learns_at_once: ClassVar[int] = 1  # a file has one writer
+
     def open(self, schema: pa.Schema) -> SqliteSink:
         """See Sink. Raises TargetError, SinkUnavailableError."""
         _, bindings, ran = self._compared(schema, run=True)

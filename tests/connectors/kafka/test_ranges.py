@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 
 from connectors.kafka import ranges
 from connectors.kafka.client import Client
@@ -39,6 +39,14 @@ class Consumer:
         self.rest: list[Message] = []
         self.assigned: list[dict[str, int]] = []
         self.unassigned: list[str] = []
+        self.queried: list[str] = []
+        self.is_away = False
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.queried.append(topic)
+        assert timeout < 5
+        if self.is_away:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def assign(self, splits: Sequence[TopicPartition]) -> None:
         self.assigned.append({f"{each.topic}/{each.partition}": each.offset for each in splits})
@@ -120,3 +128,14 @@ def test_more_ranges_than_are_read_at_once_are_all_read() -> None:
     wanted = [OffsetRange(f"t/{number}", 0, 1) for number in range(11)]
     chunks = [[record(0, number)] for number in range(11)]
     assert read(*chunks, of=wanted) == [(number, 0) for number in range(11)]
+
+
+@pytest.mark.parametrize("is_away", [False, True])
+def test_the_leaders_of_a_topic_are_queried_once_unless_the_cluster_is_away(is_away: bool) -> None:
+    """Reading goes on without them: the client finds them, too, or meets the error."""
+    consumer = Consumer([[record(3, 0), record(4, 0)], [record(3, 0), record(4, 0)]])
+    consumer.is_away = is_away
+    client = Client(Connection("127.0.0.1:1", "g"), consumer)
+    for _ in range(2):
+        assert [len(chunk) for chunk in messages(client, [OffsetRange("t/0", 3, 5)])] == [2]
+    assert consumer.queried == ["t"] * (2 if is_away else 1)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec, load_spec
-from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
-from connectors.sql.table_settings import TableSettings
+from connectors.sql.multi_table import SqlTablesSink
+from connectors.sql.table_settings import Rewrite, Route, TableSettings
 from eos.errors import SpecError
 from spark_jobs.batch.chaining import may_chain
 from tests.connectors.spec.entries import server_sink

@@ -19,9 +19,10 @@ from connectors.log.chunks import by_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
 from connectors.sql import multi_table
-from connectors.sql.multi_table import Rewrite, Route, SqlTablesSink
+from connectors.sql.multi_table import SqlTablesSink
+from connectors.sql.schema_migration import SchemaMigrator
 from connectors.sql.sqlite.sink import SqliteSink
-from connectors.sql.table_settings import TableSettings
+from connectors.sql.table_settings import Rewrite, Route, TableSettings
 from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from integration_tests.multi_table import Tables, batch
 from twophase.ids import Scope, TransactionId, sink_key
@@ -278,6 +279,49 @@ def test_a_sink_learns_a_limited_number_of_schemas(
         made.write(1, [[priced((2, "b", 1, 1))]])
     made.checkpoint(1, [orders((3, "c", False, 2))])
     assert made.rows("orders", "id") == [(1,), (3,)]
+
+
+def test_a_table_that_another_driver_creates_meanwhile_gets_its_columns(
+    made: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of the driver that comes second are not refused for columns that it may add."""
+    made.rejects = True
+    made.start()
+    other, create = made.write(0, [[priced((2, "b", 1, 0))]]), SchemaMigrator.create
+
+    def create_late(self: SchemaMigrator[Any, Any]) -> str:
+        statement = create(self)
+        while other:
+            made.sink.learn([other.pop()], made.changes.append)
+        return statement
+
+    monkeypatch.setattr(SchemaMigrator, "create", create_late)
+    rows = [{"_offset": 1, "id": 1, "note": "a", "_deleted": False}]
+    made.checkpoint(0, [batch("orders", ["id"], rows, id=LONG, note=TEXT, _deleted=BOOL)])
+    assert made.rows("orders", "id, note, price") == [(1, "a", None)]
+    assert [each.statement.partition(" (")[0] for each in made.changes] == [
+        'CREATE TABLE IF NOT EXISTS "orders"',
+        'CREATE TABLE IF NOT EXISTS "orders"',
+        'ALTER TABLE "orders" ADD COLUMN "note" TEXT',
+    ]
+
+
+def test_a_copy_of_the_sink_knows_the_tables_of_its_time_alone(made: Tables) -> None:
+    """Tasks share what their process has loaded. A table that a copy learns is not known to the others."""
+    made.start()
+    made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
+    sent = pickle.dumps(made.sink)
+    one, other = pickle.loads(sent), pickle.loads(sent)
+    one.learn(made.write(0, [[items((1, 1, "x", 0))]]), made.changes.append)
+    scope = Scope(made.incarnation, made.epoch, 0, 50)
+    wanted = []
+    for task, sink in enumerate((pickle.loads(pickle.dumps(one)), other, pickle.loads(sent), made.sink)):
+        writer = sink.writer(TransactionId(scope, sink_key("copy"), task, 50 + task))
+        writer.write(orders((1, "a", False, 0)))
+        writer.write(items((1, 1, "x", 0)))
+        wanted.append(len(writer.wanted))
+        writer.abort()
+    assert wanted == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("to", ["eos_claim", "main.EOS_slot"])
