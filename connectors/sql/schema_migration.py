@@ -137,7 +137,7 @@ class SchemaMigrator(Generic[_Table, _Plan]):
         return self.look() if missing else seen, (*created, *widened, *added)
 
     def _run(self, server: Connected, statements: Sequence[str]) -> list[str]:
-        """Run statements of `plan`; returns those that have not failed."""
+        """Run statements of `plan`; returns what has changed the table."""
         ran = []
         for statement in statements:
             try:
