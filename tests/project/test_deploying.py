@@ -66,7 +66,7 @@ def test_the_profile_all() -> None:
     """Of all that is mounted every file is there, and what two services must say alike they do."""
     services = _yaml(DOCKER / "compose.yaml")["services"]
     assert {name for name, each in services.items() if "all" in each.get("profiles", [])} == set(services) - {
-        *("kafka", "mysql")
+        *("kafka", "mysql", "registry")
     }
     mounts = [mount.split(":")[0] for each in services.values() for mount in each.get("volumes", [])]
     here = [mount for mount in mounts if mount.startswith("./")]
@@ -81,12 +81,15 @@ def test_the_profile_all() -> None:
 
 
 @pytest.mark.skipif(shutil.which("docker-compose") is None, reason="there is no docker-compose")
-def test_compose_reads_the_profile_all() -> None:
-    command = ["docker-compose", "-f", str(DOCKER / "compose.yaml"), "--profile", "all", "config"]
-    done = subprocess.run(command, capture_output=True, text=True, env=dict(os.environ), check=False)
+def test_compose_reads_all_services() -> None:
+    command = ["docker-compose", "-f", str(DOCKER / "compose.yaml"), "--profile", "all", "--profile", "registry"]
+    done = subprocess.run([*command, "config"], capture_output=True, text=True, env=dict(os.environ), check=False)
     assert done.returncode == 0, done.stderr
     services = YAML(typ="safe").load(done.stdout)["services"]
-    assert set(services) == {"kafka", "mysql", "eos", "feed", "prometheus", "grafana"}
+    assert set(services) == {"kafka", "mysql", "registry", "eos", "feed", "prometheus", "grafana"}
+    ports = [str(port) for each in services.values() for port in each.get("ports", [])]
+    assert len(ports) == 6
+    assert all("127.0.0.1" in port for port in ports)
 
 
 def _manifest() -> dict[str, Any]:
