@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from connectors.sql.table_settings import Rewrite, Route
 from eos.errors import BadRowError
 from integration_tests import topics
 from integration_tests.conftest import TopicFactory
+from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.drain import drain
 from integration_tests.harness.kills import kill_at
 from integration_tests.harness.pipeline import Pipeline
@@ -181,6 +183,38 @@ def test_each_topic_is_copied_into_its_table(copy: Pipeline, shop: Shop) -> None
     events = sum(value is not None for _, value, _ in kept)
     assert sum("no table for records of topic" in reason for reason in reasons) == events > 0
     assert len(reasons) == events + 1
+
+
+@pytest.mark.any_server
+def test_a_look_shows_the_first_rows_of_each_table(copy: Pipeline, shop: Shop, eos: CommandLine) -> None:
+    """And changes nothing: neither tables nor the checkpoint."""
+    shop.create("orders", _ORDERS, 1)
+    shop.create("items", _ITEMS, 2)
+    shop.change(20)
+    (record, *_) = shop.create("secret", _USERS, 1).change()
+    shop.send(shop.tables["secret"].topic, *record)
+    shop.change(0)
+    before = copy.table.execute("SHOW TABLES")
+    asked = ["preview", str(copy.write_spec()), "--rows", "5"]
+    ended = eos.run([*asked, "--json"], copy.environment)
+    assert ended.code == 0, ended.output
+    found = {each["topic"]: each for each in json.loads(ended.output[ended.output.index("{\n") :])["tables"]}
+    assert {topic.rpartition(".")[2]: each["table"] for topic, each in found.items()} == {
+        "items": "copy_items",
+        "orders": "copy_orders",
+        "secret": None,
+    }
+    of_items, of_secret = found[shop.tables["items"].topic], found[shop.tables["secret"].topic]
+    assert {"name": "sku", "type": "STRING"} in of_items["columns"]
+    assert len(of_items["rows"]) == 5
+    assert all(row.keys() >= {"order_id", "line", "sku"} for row in of_items["rows"])
+    assert "no table for records of topic" in of_secret["problem"]
+    assert len(of_secret["rows"]) == 1
+    shown = eos.run(asked, copy.environment)
+    assert (shown.code, "copy_items, from topic" in shown.output) == (0, True), shown.output
+    assert "A run could not write these rows: sink" in shown.output
+    assert copy.table.execute("SHOW TABLES") == before
+    assert not copy.location.exists()
 
 
 @pytest.mark.parametrize("server", ["database", pytest.param("postgres_database", marks=pytest.mark.any_server)])

@@ -72,6 +72,12 @@ class MultiTableSink(Protocol):
         Raises TargetError for rows that do not fit, SinkUnavailableError if the service does not answer.
         """
 
+    def dry_run_table(self, rows: pa.RecordBatch) -> tuple[str, Sequence[str]]:
+        """Return the table of rows, and the columns that a run would write, in their order. Changes nothing.
+
+        `rows`: of one table. Raises as `learn`. Called by: `eos preview`.
+        """
+
 
 @runtime_checkable
 class MultiTableWriter(Protocol):

@@ -22,7 +22,7 @@ from connectors.known import must_wait
 from connectors.log.place import LogPlace
 from connectors.log.writer import Segment
 from connectors.sql.table_settings import Route, TableSettings
-from connectors.sql.tables_writer import KnownTables, TableSink, TablesWriter, topic_of
+from connectors.sql.tables_writer import KnownTables, TableSink, TablesWriter, schema_of, topic_of
 from eos.errors import TargetError
 from twophase.gather import at_once
 from twophase.ids import TransactionId
@@ -113,6 +113,11 @@ class SqlTablesSink:
         shares = (tables[number::count] for number in range(count))
         at_once({f"{self.name} {n}": partial(self._learn, share, in_turn) for n, share in enumerate(shares)})
 
+    def dry_run_table(self, rows: pa.RecordBatch) -> tuple[str, Sequence[str]]:
+        schema = schema_of(rows)
+        table = self._table(schema)
+        return table, self._sink_of(table, schema).dry_run(pa.schema(list(schema)))
+
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> TablesWriter:
         assert self.log is not None
         segment = Segment(self.log.open(), transaction)
@@ -155,15 +160,18 @@ class SqlTablesSink:
     def _learn(self, tables: Sequence[tuple[str, Sequence[pa.Schema]]], report: Callable[[TableChange], None]) -> None:
         """Open these tables for their schemas, one after another."""
         for table, schemas in tables:
-            settings = self.settings.get(table, TableSettings())
             for schema in schemas:
                 with self._rejecting(schema):
-                    sink = self.one.of_table(table, table_of(schema)[1], settings).open(pa.schema(list(schema)))
+                    sink = self._sink_of(table, schema).open(pa.schema(list(schema)))
                     topic = topic_of(schema)
                     _log.info("sink %s: topic %s, table %s: %d columns", self.name, topic, table, len(sink.columns))
                     for statement in sink.ran:
                         report(TableChange(table, statement, topic))
                     self._tables.add(schema.serialize().to_pybytes(), table, sink)
+
+    def _sink_of(self, table: str, schema: pa.Schema) -> TableSink:
+        """Return the sink of this table, for rows with this schema. Raises TargetError."""
+        return self.one.of_table(table, table_of(schema)[1], self.settings.get(table, TableSettings()))
 
     @contextmanager
     def _rejecting(self, schema: pa.Schema) -> Iterator[None]:

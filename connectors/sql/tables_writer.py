@@ -62,6 +62,9 @@ class TableSink(TableChanges, Protocol):
     def open(self, schema: pa.Schema) -> Self:
         """Compare the table with the rows, and create or change it if the spec allows it. See Sink."""
 
+    def dry_run(self, schema: pa.Schema) -> Sequence[str]:
+        """Return the columns that `open` would write. Changes nothing. See Sink."""
+
     def row_writer(self, output: Output) -> RowWriter:
         """Return a writer of rows to an output. Only an opened sink has it."""
 
@@ -120,6 +123,12 @@ def _loaded(pickled: bytes) -> Any:
     return pickle.loads(pickled)
 
 
+def schema_of(rows: pa.RecordBatch) -> pa.Schema:
+    """Return the schema of rows of one topic, with the topic."""
+    topic = rows.column("_topic")[0].as_py()
+    return rows.schema.with_metadata({**(rows.schema.metadata or {}), _TOPIC: topic.encode()})
+
+
 def topic_of(schema: pa.Schema) -> str:
     """Return the topic of rows that a `TablesWriter` wants a table for."""
     metadata: dict[bytes, bytes] = schema.metadata or {}
@@ -149,8 +158,7 @@ class TablesWriter:
         """Write rows of one table, of one partition. Raises BadRowError for rows without a table."""
         if not batch.num_rows:
             return
-        topic = batch.column("_topic")[0].as_py()
-        schema = batch.schema.with_metadata({**(batch.schema.metadata or {}), _TOPIC: topic.encode()})
+        schema = schema_of(batch)
         known = schema.serialize().to_pybytes()
         if known in self._tables.refused:
             raise BadRowError(self._tables.refused[known])

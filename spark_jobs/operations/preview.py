@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,6 +16,7 @@ from connectors.registry import build_sink, build_source
 from connectors.spark_types import quoted
 from connectors.spec import SinkEntry, Spec
 from spark_jobs.operations.new_start import Wanted, resolve
+from spark_jobs.operations.table_preview import readable
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.run.pipeline import output_mode, sink_rows
 from spark_jobs.session.failures import translate
@@ -39,6 +39,11 @@ class Preview:
     rows: list[Mapping[str, object]] = field(default_factory=list)
     batches: int = 0
     is_empty: bool = False  # there was no record to read
+
+    @property
+    def columns(self) -> Sequence[tuple[str, str]]:
+        """Names and types of the columns."""
+        return [(field.name, field.dataType.simpleString()) for field in self.schema.fields]
 
 
 def preview(
@@ -80,7 +85,7 @@ def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:
     def on_batch(frame: DataFrame, _batch_id: int) -> None:
         try:
             table = frame.toArrow()  # whole: a task that is cut short would leave its state behind
-            found.rows += _readable(table.slice(0, count - len(found.rows))).to_pylist()
+            found.rows += readable(table.slice(0, count - len(found.rows))).to_pylist()
             found.batches += 1
             if len(found.rows) >= count or found.batches >= _BATCHES:
                 raise _EnoughError
@@ -104,11 +109,3 @@ def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:
     except (PySparkException, Py4JError, ConnectionError) as error:
         if not failures or not isinstance(failures[0], _EnoughError):
             raise translate(failures[0] if failures else error, "the preview") from error
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """Moments as Arrow writes them: Python's own know no year beyond 9999."""
-    for index, column in enumerate(table.schema):
-        if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-            table = table.set_column(index, column.name, table.column(index).cast(pa.string()))
-    return table

@@ -7,10 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
-from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_jobs.cli.preview_command import cell, plain, printable, show
-from spark_jobs.operations.preview import Preview
 
 
 @pytest.mark.parametrize(
@@ -45,9 +43,7 @@ def test_values_are_json() -> None:
 
 
 def _shown(rows: list[dict[str, object]], capsys: pytest.CaptureFixture[str]) -> str:
-    fields = [StructField(name, StringType()) for name in rows[0]]
-    found = Preview(StructType(fields), [dict(row) for row in rows], 1)
-    show(found)
+    show([(name, "string") for name in rows[0]], rows)
     return capsys.readouterr().out
 
 
