@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
@@ -189,3 +191,40 @@ def test_h35_an_id_that_names_another_schema_stops_the_pipeline(
         pipeline.catch_up()
     assert pipeline.table.rows() == pipeline.workload.expected
     assert pipeline.table.count() == 400
+
+
+@pytest.mark.in_turns
+@pytest.mark.timeout(600)
+def test_each_message_has_its_table_without_a_schema_in_the_spec(
+    pipeline: Pipeline, services: Services, registry: SchemaRegistry
+) -> None:
+    """Killed on both sides of the decision. A later schema adds a column, which older rows do not have."""
+    name, count = pipeline.workload.topic, 300
+    client = SchemaRegistryClient({"url": registry.url})
+    client.set_compatibility(f"{name}-value", "NONE")
+    row, other = _encoder(registry, name, _OLDER), _encoder(registry, name, _NEWER, "shop.Other")
+    later = _encoder(registry, name, _NEWER)
+    pipeline.source["format"] = {"type": "protobuf", "encoding": "confluent", "registry": {"url": registry.url}}
+    pipeline.spec["transforms"] = []
+    (sink,) = pipeline.spec["sinks"]
+    sink |= {"from": "incoming", "table": "${schema}", "commit": "write-ahead-log", "create": "if-missing"}
+    sink |= {"evolve": "add-columns", "rewrite": [{"match": r"shop[.](\w+)", "to": r"of_\1"}]}
+    producer = Producer({"bootstrap.servers": services.kafka_bootstrap})
+    for number in range(count):
+        producer.produce(name, row(id=number, word="w", payload="p"))
+        producer.produce(name, other(id=number))
+    assert producer.flush(60) == 0
+    kill_at(pipeline, "before-decide", "after-decide", "applying")
+    for number in range(count, 2 * count):
+        producer.produce(name, later(id=number, payload="p", more=[{"id": number}]))
+    assert producer.flush(60) == 0
+    kill_at(pipeline, "before-decide")
+    pipeline.catch_up()
+    found = pipeline.table.execute("SELECT id, word, more FROM of_Row ORDER BY id")
+    assert [(key, word) for key, word, _ in found] == [(n, "w" if n < count else None) for n in range(2 * count)]
+    assert {more for key, _, more in found if key < count} == {None}
+    assert [json.loads(more) for key, _, more in found if key >= count] == [
+        [{"id": number}] for number in range(count, 2 * count)
+    ]
+    assert pipeline.table.execute("SELECT id FROM of_Other ORDER BY id") == [(number,) for number in range(count)]
+    assert pipeline.prepared() == []

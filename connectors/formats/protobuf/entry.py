@@ -31,10 +31,11 @@ class ProtobufEntry(FormatEntry):
     )
 
     type: Literal["protobuf"]
-    message: NonEmpty
+    message: NonEmpty | None = None
     """The message whose fields are the columns, by its name with the package."""
     text: NonEmpty | None = Field(None, alias="schema")
-    """The text of a .proto file that imports at most files of `google/protobuf`."""
+    """The text of a .proto file that imports at most files of `google/protobuf`. With a registry, message and schema
+    may be missing: each record is then read with its own schema, and a sink of several tables takes the rows."""
     schema_file: LocalPath | None = None
     """A .proto file, from the spec's folder; it imports files by their paths from its own folder."""
     descriptor_file: LocalPath | None = None
@@ -51,15 +52,21 @@ class ProtobufEntry(FormatEntry):
     @model_validator(mode="after")
     def _check(self) -> ProtobufEntry:
         given = [name for name, value in zip(_SCHEMAS, self._given, strict=True) if value is not None]
-        if len(given) != 1:
+        if len(given) != 1 and not self.describes_itself:
             found = " and ".join(given) or "no schema"
             raise wrong(found, "one of schema, schema_file and descriptor_file", at=given[-1] if given else "schema")
+        if given and self.message is None:
+            raise wrong("a schema, and none of its messages is named", "message: shop.Order", at="message")
         check_encoding(self.encoding, self.registry)
         try:
             self.build()
         except ConnectorError as error:
-            raise mistaken(SpecError(error.message, remedy=error.remedy), at=given[0]) from None
+            raise mistaken(SpecError(error.message, remedy=error.remedy), at=given[0] if given else "type") from None
         return self
+
+    @property
+    def describes_itself(self) -> bool:
+        return self._given == (None, None, None) and self.message is None and self.encoding == "confluent"
 
     @property
     def _given(self) -> tuple[str | Path | None, ...]:
@@ -71,7 +78,10 @@ class ProtobufEntry(FormatEntry):
 
     @property
     def schema_text(self) -> str:
-        """The text of the .proto file, or the descriptors in base64; in front of both, the name of the message."""
+        """The text of the .proto file, or the descriptors in base64; in front of both, the name of the message. Empty
+        if records bring their schema."""
+        if self.describes_itself:
+            return ""
         if self.descriptor_file is not None:
             return f"// {self.message}\n{b64encode(self._descriptors()).decode()}"
         text = self.text if self.text is not None else _content(self.schema_file).decode(errors="replace")
@@ -107,15 +117,27 @@ class ProtobufEntry(FormatEntry):
 
     def build(self) -> Format:
         require("protobuf")
+        if self.describes_itself:
+            return self._tables()
         from connectors.formats.protobuf.protobuf_format import ProtobufFormat, Reader, validate
         from connectors.formats.protobuf.writers import RegisteredWriters
 
+        assert self.message is not None
         reader = Reader(self._descriptors(), self.message, frozenset(self.as_bytes), self.truncate_nanoseconds)
         validate(reader)
         if self.registry is None:
             return ProtobufFormat(reader)
         require("registry")
         return ProtobufFormat(reader, RegisteredWriters(self.registry.connection()))
+
+    def _tables(self) -> Format:
+        assert self.registry is not None
+        require("registry")
+        from connectors.formats.protobuf.self_describing import SelfDescribingProtobuf
+        from connectors.formats.protobuf.writers import RegisteredWriters
+
+        writers = RegisteredWriters(self.registry.connection())
+        return SelfDescribingProtobuf(writers, frozenset(self.as_bytes), self.truncate_nanoseconds)
 
     def _descriptors(self) -> bytes:
         """Return the files that the message needs, compiled."""
@@ -129,6 +151,7 @@ class ProtobufEntry(FormatEntry):
             compiled = compile_file(self.schema_file)
         else:
             compiled = _content(self.descriptor_file)
+        assert self.message is not None
         return needed(compiled, self.message)
 
 
