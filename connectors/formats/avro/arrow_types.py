@@ -7,6 +7,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from connectors.formats.avro.bounds import DEEPEST
 from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
 from connectors.formats.avro.steps import DURATION
 from connectors.formats.plain import VALUE
@@ -43,6 +44,7 @@ class ArrowTypes:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._types = 0
+        self._known: dict[int, pa.DataType] = {}  # by the identity of a node, which `_schema` keeps
 
     def columns(self) -> pa.Schema:
         """Return a column for each field of the record, or the column `value` if the schema is of another type."""
@@ -51,14 +53,17 @@ class ArrowTypes:
             if not root.fields:
                 raise SpecError("the Avro schema is a record without fields", remedy="name at least one field")
             return pa.schema(self.fields(root, ()))
-        return pa.schema([self._field(VALUE, root, ())])
+        return pa.schema([self._field(VALUE, root, (), 0)])
 
     def fields(self, record: Record, inside: Sequence[str]) -> list[pa.Field]:
         """Return the columns of a record. `inside`: names of the records around it."""
+        return list(self.type(record, inside))
+
+    def _fields(self, record: Record, inside: Sequence[str], depth: int) -> list[pa.Field]:
         if record.name in inside:
             message = f"the Avro type {record.name} contains itself, and a column cannot"
             raise SpecError(message, remedy="leave the field out of the reader's schema: it is then skipped")
-        return [self._field(each.name, each.type, [*inside, record.name]) for each in record.fields]
+        return [self._field(each.name, each.type, [*inside, record.name], depth) for each in record.fields]
 
     def members(self, types: Sequence[Node], inside: Sequence[str]) -> list[pa.Field]:
         """Return the fields of the STRUCT of a union of several types."""
@@ -66,21 +71,35 @@ class ArrowTypes:
 
     def type(self, node: Node, inside: Sequence[str]) -> pa.DataType:
         """Return the type of a column that holds these values, or null."""
+        found = self._known.get(id(self._schema.follow(node)))
+        return self._type(node, inside, len(inside)) if found is None else found
+
+    def _type(self, node: Node, inside: Sequence[str], depth: int) -> pa.DataType:
+        """Return a type after counting it: also one that is known, since each use of it is a column."""
         self._types += 1
         if self._types > _MOST_TYPES:
             raise SpecError(f"the Avro schema has more than {_MOST_TYPES:,} fields", remedy="give a reader's schema")
+        if depth > DEEPEST:
+            message = f"the Avro schema has columns that are nested deeper than {DEEPEST} levels"
+            raise SpecError(message, remedy="leave the field out of the reader's schema: it is then skipped")
         node = self._schema.follow(node)
+        found = self._new_type(node, inside, depth + 1)
+        self._known[id(node)] = found
+        return found
+
+    def _new_type(self, node: Node, inside: Sequence[str], depth: int) -> pa.DataType:
         match node:
             case Record():
-                return pa.struct(self.fields(node, inside))
+                return pa.struct(self._fields(node, inside, depth))
             case Union() if len(not_null(node)) == 1:
-                return self.type(not_null(node)[0], inside)
+                return self._type(not_null(node)[0], inside, depth - 1)
             case Union():
-                return pa.struct(self.members(not_null(node), inside))
+                members = [pa.field(member_name(each), self._type(each, inside, depth)) for each in not_null(node)]
+                return pa.struct(members)
             case Array():
-                return pa.list_(self._field("element", node.items, inside))
+                return pa.list_(self._field("element", node.items, inside, depth))
             case Map():
-                return pa.map_(pa.string(), self._field("value", node.values, inside))
+                return pa.map_(pa.string(), self._field("value", node.values, inside, depth))
             case Enum():
                 return pa.string()
             case Primitive(logical="decimal") | Fixed(logical="decimal"):
@@ -92,8 +111,9 @@ class ArrowTypes:
             case Named():
                 raise AssertionError(node)  # follow has replaced it
 
-    def _field(self, name: str, node: Node, inside: Sequence[str]) -> pa.Field:
-        return pa.field(name, self.type(node, inside), nullable=takes_null(self._schema.follow(node)))
+    def _field(self, name: str, node: Node, inside: Sequence[str], depth: int) -> pa.Field:
+        kind = self._type(node, inside, depth)
+        return pa.field(name, kind, nullable=takes_null(self._schema.follow(node)))
 
 
 def not_null(node: Node) -> list[Node]:

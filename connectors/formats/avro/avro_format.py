@@ -16,7 +16,7 @@ from connectors.formats.avro.arrow_types import ArrowTypes
 from connectors.formats.avro.cursor import ALL, Cursor
 from connectors.formats.avro.nested import RecordStep
 from connectors.formats.avro.nodes import Schema
-from connectors.formats.avro.resolution import IncompatibleError, resolve
+from connectors.formats.avro.resolution import IncompatibleError, check_defaults, resolve
 from connectors.formats.avro.writers import RegisteredWriters, Writers, parsed
 from connectors.formats.outcome import Outcome
 from connectors.formats.spans import Flags, Ints
@@ -60,6 +60,8 @@ class AvroFormat:
 
     def validate(self) -> None:
         """Raise SpecError if a schema is not valid, or a given writer's cannot be read with the reader's."""
+        columns_of(self.reader)
+        check_defaults(parsed(self.reader))
         for writer in self.writers.given():
             plan = _plan(writer, self.reader, self.truncate)
             if isinstance(plan, str):

@@ -14,6 +14,9 @@ from connectors.formats.spans import Ints
 _MOST_EMPTY: Final = 1_000
 """Items of no bytes that an array may have: the size of the record does not bound their number."""
 
+_FEW: Final = 16
+"""Branches that are looked at one after another, whether a record has them or not."""
+
 T = TypeVar("T")
 
 
@@ -67,9 +70,11 @@ def by_branch(
 ) -> Iterator[tuple[int, T, Ints, Rows]]:
     """Yield each branch that a row has: its number, its step, the places of its rows among `rows`, and the rows."""
     numbers = cursor.longs(rows, what)
+    few = len(branches) <= _FEW
     outside = (numbers < 0) | (numbers >= len(branches))
     cursor.park(rows, outside, f"{what}: a union has no such branch")
-    for number, step in enumerate(branches):
+    for number in range(len(branches)) if few else np.unique(numbers[~outside]).tolist():
+        step = branches[number]
         places = np.flatnonzero(numbers == number)
         if isinstance(step, Unreadable):
             cursor.park(rows, numbers == number, step.reason)

@@ -6,20 +6,22 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from connectors.formats.avro.bounds import check_bounds
 from eos.errors import SpecError
 
 
 def inlined(text: str, references: Sequence[str]) -> str:
     """Return the schema with the definition of each referenced type in place of its first use, as indented JSON.
 
-    Raises SpecError if a text is not JSON.
+    Raises SpecError if a text is not JSON, or too large.
     """
     try:
         own, *others = (json.loads(each) for each in (text, *references))
+        check_bounds([own, *others])
+        left = {_full_name(each, ""): each for each in others if isinstance(each, dict)}
+        return json.dumps(_inlined(own, left, ""), indent=2) + "\n"
     except (ValueError, RecursionError) as error:
         raise SpecError(f"not an Avro schema: {error}") from error
-    left = {_full_name(each, ""): each for each in others if isinstance(each, dict)}
-    return json.dumps(_inlined(own, left, ""), indent=2) + "\n"
 
 
 def _inlined(node: Any, left: dict[str, Any], space: str) -> Any:

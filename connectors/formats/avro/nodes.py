@@ -10,10 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from connectors.formats.avro.bounds import check_bounds
 from eos.errors import SpecError
 
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NO_DEFAULT: Final = object()
+_MOST_BYTES: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +121,17 @@ class Schema:
 def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
     """Parse the JSON text of a schema. `references`: schemas that define the names it uses, each before its first use.
 
-    Raises SpecError for a text that is not an Avro schema, with the reason of the parser.
+    Raises SpecError for a text that is not an Avro schema, with the reason of the parser, and for one beyond `bounds`.
     """
     from fastavro import schema as parser  # of the extra `avro`
 
     known: dict[str, Any] = {}
     try:
-        for each in references:
-            parser.parse_schema(json.loads(each), known)
-        parsed = parser.parse_schema(json.loads(text), known)
+        *others, own = (json.loads(each) for each in (*references, text))
+        check_bounds([*others, own])
+        for each in others:
+            parser.parse_schema(each, known)
+        parsed = parser.parse_schema(own, known)
         digest = parser.fingerprint(parser.to_parsing_canonical_form(parsed), "CRC-64-AVRO")
         builder = _Builder()
         for each in known.values():
@@ -174,10 +178,13 @@ class _Builder:
         if parsed["type"] == "enum":
             return Enum(name, tuple(parsed["symbols"]), parsed.get("default"), aliases)
         if parsed["type"] == "fixed":
-            return Fixed(name, int(parsed["size"]), aliases, **_logical(parsed, "fixed"))
+            return Fixed(name, _size(parsed["size"]), aliases, **_logical(parsed, "fixed"))
         fields = tuple(
             Field(
-                each["name"], self.node(each["type"]), tuple(each.get("aliases", ())), each.get("default", _NO_DEFAULT)
+                _text(each["name"]),
+                self.node(each["type"]),
+                tuple(map(_text, each.get("aliases", ()))),
+                each.get("default", _NO_DEFAULT),
             )
             for each in parsed["fields"]
         )
@@ -218,6 +225,18 @@ def _logical(parsed: Mapping[str, Any], kind: str) -> dict[str, Any]:
     precision, scale = parsed.get("precision"), parsed.get("scale", 0)
     is_valid = isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0
     return {"logical": logical, "precision": precision, "scale": scale} if is_valid else {}
+
+
+def _text(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"{name!r:.40} for a name")
+    return name
+
+
+def _size(size: Any) -> int:
+    if type(size) is not int or not 0 <= size <= _MOST_BYTES:
+        raise ValueError(f"a fixed has no size of {size!r:.40}")
+    return size
 
 
 def _full_name(alias: str, name: str) -> str:

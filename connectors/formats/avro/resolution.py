@@ -12,6 +12,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.formats.avro.arrow_types import ArrowTypes, not_null, takes_null
+from connectors.formats.avro.bounds import MOST_SKIPPED
 from connectors.formats.avro.cursor import ALL, Cursor
 from connectors.formats.avro.defaults import encode_default
 from connectors.formats.avro.groups import Unreadable
@@ -33,6 +34,7 @@ from connectors.formats.avro.steps import (
 )
 from connectors.formats.plain import VALUE
 from connectors.formats.spans import Ints
+from eos.errors import SpecError
 
 _PROMOTED: Final = {
     "long": ("int", "long"),
@@ -44,8 +46,8 @@ _PROMOTED: Final = {
 """By a reader's type, the types of a writer that it can take. Any other type takes its own only."""
 
 
-_MOST_SKIPPED: Final = 10_000
-"""Outcome of a field that is skipped."""
+_MOST_STEPS: Final = 100_000
+"""Pairs of types that are compared. Unions in unions of records can have exponentially many."""
 
 
 class IncompatibleError(Exception):
@@ -57,7 +59,23 @@ def resolve(writer: Schema, reader: Schema, *, truncate: bool = False) -> Record
 
     Raises IncompatibleError, and SpecError if the reader's schema fits no columns.
     """
-    return _Resolver(writer, reader, truncate).root()
+    try:
+        return _Resolver(writer, reader, truncate).root()
+    except _EndlessError:
+        raise IncompatibleError(f"more than {_MOST_STEPS:,} ways to read the one as the other") from None
+
+
+def check_defaults(reader: Schema) -> None:
+    """Raise SpecError if a default of a reader's schema is not of the type of its field."""
+    resolver = _Resolver(reader, reader, truncate=True)
+    for record in [each for each in reader.named.values() if isinstance(each, Record)]:
+        for each in record.fields:
+            if each.has_default:
+                resolver.default(each, ())
+
+
+class _EndlessError(Exception):
+    """Two schemas that take too long to compare."""
 
 
 class _Resolver:
@@ -66,6 +84,7 @@ class _Resolver:
         self._reader = reader
         self._truncate = truncate
         self._types = ArrowTypes(reader)
+        self._skipped = self._steps = 0
 
     def root(self) -> RecordStep:
         columns = list(self._types.columns())
@@ -75,6 +94,9 @@ class _Resolver:
         return RecordStep([(self._step(written, read, VALUE, ()), 0)], [], columns)
 
     def _step(self, writer: Node, reader: Node, what: str, inside: Sequence[str]) -> Step:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise _EndlessError
         written, read = self._writer.follow(writer), self._reader.follow(reader)
         if isinstance(written, Union):
             return self._from_union(written, read, what, inside)
@@ -105,26 +127,33 @@ class _Resolver:
         fields = self._types.fields(read, inside)
         within = [*inside, read.name]
         parts: list[tuple[Step, int] | Skip] = []
-        taken: set[int] = set()
+        matching = _Matching(read.fields)
         for each in written.fields:
             path = f"{what}.{each.name}" if what else each.name
-            at = _matching(each, read.fields, taken)
+            at = matching.take(each.name)
             if at is None:
-                if most_parts(self._writer, each.type) > _MOST_SKIPPED:
-                    raise IncompatibleError(f"{path}: skipped, and has more than {_MOST_SKIPPED:,} parts")
+                self._skipped += most_parts(self._writer, each.type)
+                if self._skipped > MOST_SKIPPED:
+                    message = f"{path}: the fields that are skipped up to here have more than {MOST_SKIPPED:,} parts"
+                    raise IncompatibleError(message)
                 parts.append(Skip(path, self._writer, each.type))
             else:
-                taken.add(at)
                 parts.append((self._step(each.type, read.fields[at].type, path, within), at))
-        missing = [(at, each) for at, each in enumerate(read.fields) if at not in taken]
-        return RecordStep(parts, [(self._default(each, within), at) for at, each in missing], fields)
+        missing = [(at, each) for at, each in enumerate(read.fields) if at not in matching.taken]
+        return RecordStep(parts, [(self.default(each, within), at) for at, each in missing], fields)
 
-    def _default(self, field: Field, inside: Sequence[str]) -> pa.Scalar:
+    def default(self, field: Field, inside: Sequence[str]) -> pa.Scalar:
+        """Return the value of a field that the writer's schema lacks. Raises SpecError if its type cannot hold it."""
         if not field.has_default:
             raise IncompatibleError(f"{field.name}: the writer's schema lacks it, and the reader's has no default")
         content = encode_default(self._reader, field.type, field.default)
         step = _Resolver(self._reader, self._reader, self._truncate)._step(field.type, field.type, field.name, inside)
-        return step.read(Cursor(pa.array([content], pa.binary())), ALL)[0]
+        cursor = Cursor(pa.array([content], pa.binary()))
+        value = step.read(cursor, ALL)[0]
+        cursor.finish()
+        if cursor.faults:
+            raise SpecError(f"the Avro default of {cursor.faults[0]}", remedy="correct the default in the schema")
+        return value
 
     def _from_union(self, written: Union, read: Node, what: str, inside: Sequence[str]) -> Step:
         """Branch by branch: a branch that cannot be read is a fault of the records that have it."""
@@ -250,7 +279,8 @@ class _Time:
 
 
 def _enum(written: Enum, read: Enum, what: str) -> EnumStep:
-    symbols = [symbol if symbol in read.symbols else read.default for symbol in written.symbols]
+    known = frozenset(read.symbols)
+    symbols = [symbol if symbol in known else read.default for symbol in written.symbols]
     return EnumStep(what, symbols, written.symbols)
 
 
@@ -265,13 +295,25 @@ def _fixed(read: Fixed, what: str, kind: pa.DataType) -> Step:
     return BytesStep(what, read.size)
 
 
-def _matching(written: Field, fields: Sequence[Field], taken: set[int]) -> int | None:
-    """Return the number of the reader's field for one of the writer's: of its name, or with its name as an alias."""
-    for is_match in (lambda each: each.name == written.name, lambda each: written.name in each.aliases):
+class _Matching:
+    """The fields of a reader's record, as fields of a writer's take them."""
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self.taken: set[int] = set()
+        self._named: dict[str, list[int]] = {}
+        self._aliases: dict[str, list[int]] = {}
         for at, each in enumerate(fields):
-            if at not in taken and is_match(each):
+            self._named.setdefault(each.name, []).append(at)
+            for alias in each.aliases:
+                self._aliases.setdefault(alias, []).append(at)
+
+    def take(self, name: str) -> int | None:
+        """Return the number of the field for one of the writer's: of its name, or with its name as an alias."""
+        for at in (*self._named.get(name, ()), *self._aliases.get(name, ())):
+            if at not in self.taken:
+                self.taken.add(at)
                 return at
-    return None
+        return None
 
 
 def _same_name(written: Enum | Fixed, read: Enum | Fixed) -> bool:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import Finding
 from connectors.api.decoding import Decoded, DecodedTables
+from connectors.formats.avro.arrow_types import ArrowTypes
 from connectors.formats.avro.avro_format import AvroFormat, columns_of
 from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Record
@@ -93,6 +94,7 @@ def _table(writer: Writer) -> _Table | str:
     if not isinstance(root, Record):
         return "its values are not records; set `schema`"
     try:
+        ArrowTypes(writer.schema).columns()  # first: the text in one piece is nested as deeply as the types
         reader = inlined(writer.registered.text, writer.registered.references)
         problem = columns_problem(columns_of(reader).names)
     except SpecError as error:

@@ -8,12 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from connectors.formats.avro.bounds import DEEPEST, MOST_SKIPPED
 from connectors.formats.avro.cursor import Cursor, Rows
 from connectors.formats.avro.groups import by_branch, items
 from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
-
-_DEEPEST: Final = 64
-"""Levels of a type that contains itself. A record that has more is bad."""
 
 _TEXT: Final = Primitive("string")
 
@@ -31,9 +29,9 @@ class Skip:
         if not cursor.count(rows):
             return
         node = self.schema.follow(self.node)
-        if depth > _DEEPEST:
+        if depth > DEEPEST:
             cursor.park(
-                rows, np.ones(cursor.count(rows), np.bool_), f"{self.what}: nested deeper than {_DEEPEST} levels"
+                rows, np.ones(cursor.count(rows), np.bool_), f"{self.what}: nested deeper than {DEEPEST} levels"
             )
             return
         match node:
@@ -55,9 +53,8 @@ class Skip:
                 for each in node.fields:
                     self._of(each.type).skip(cursor, rows, depth + 1)
             case Union():
-                steps = [self._of(branch) for branch in node.branches]
-                for _, step, _, chosen in by_branch(cursor, rows, self.what, steps):
-                    step.skip(cursor, chosen, depth + 1)
+                for _, branch, _, chosen in by_branch(cursor, rows, self.what, node.branches):
+                    self._of(branch).skip(cursor, chosen, depth + 1)
             case Array():
                 self._skip_items(cursor, rows, [node.items], depth)
             case Map():
@@ -74,33 +71,38 @@ class Skip:
         return Skip(self.what, self.schema, node)
 
 
-def most_parts(schema: Schema, node: Node, known: dict[str, int] | None = None) -> int:
+def most_parts(schema: Schema, node: Node, known: dict[str, int] | None = None, depth: int = 0) -> int:
     """Return how many values one value of the type has at most, items of arrays and maps once.
 
-    A short text can name one type exponentially often. `known`: of the types met before.
+    A short text can name one type exponentially often. More than MOST_SKIPPED for a type with too many levels.
+    `known`: of the types met before.
     """
     known = {} if known is None else known
+    if depth > DEEPEST:
+        return MOST_SKIPPED + 1
     if isinstance(node, Named):
         if node.name not in known:
             known[node.name] = 1  # where the type contains itself: the record's bytes bound it
-            known[node.name] = most_parts(schema, schema.follow(node), known)
+            known[node.name] = most_parts(schema, schema.follow(node), known, depth)
         return known[node.name]
     match node:
         case Record():
-            return 1 + sum(most_parts(schema, each.type, known) for each in node.fields)
+            return 1 + sum(most_parts(schema, each.type, known, depth + 1) for each in node.fields)
         case Union():
-            return 1 + max((most_parts(schema, each, known) for each in node.branches), default=0)
+            return 1 + max((most_parts(schema, each, known, depth + 1) for each in node.branches), default=0)
         case Array():
-            return 1 + most_parts(schema, node.items, known)
+            return 1 + most_parts(schema, node.items, known, depth + 1)
         case Map():
-            return 2 + most_parts(schema, node.values, known)
+            return 2 + most_parts(schema, node.values, known, depth + 1)
     return 1
 
 
-def least_bytes(schema: Schema, node: Node, known: dict[str, int] | None = None) -> int:
+def least_bytes(schema: Schema, node: Node, known: dict[str, int] | None = None, depth: int = 0) -> int:
     """Return a number of bytes that each value of the type has at least. `known`: of the records met before."""
     known = {} if known is None else known
     node = schema.follow(node)
+    if depth > DEEPEST:
+        return 0
     match node:
         case Primitive("null"):
             return 0
@@ -113,6 +115,6 @@ def least_bytes(schema: Schema, node: Node, known: dict[str, int] | None = None)
         case Record():
             if node.name not in known:
                 known[node.name] = 0  # where the record contains itself
-                known[node.name] = sum(least_bytes(schema, each.type, known) for each in node.fields)
+                known[node.name] = sum(least_bytes(schema, each.type, known, depth + 1) for each in node.fields)
             return known[node.name]
     return 1

@@ -150,10 +150,11 @@ class EnumStep:
         outside = (numbers < 0) | (numbers >= len(self.symbols))
         cursor.park(rows, outside, f"{self.what}: not one of {len(self.symbols)} symbols")
         numbers = np.where(outside, 0, numbers)
-        for at, symbol in enumerate(self.symbols):
-            if symbol is None:
+        values = pa.array(self.symbols, self.type).take(pa.array(numbers))
+        if values.null_count:
+            for at in np.unique(numbers[values.is_null().to_numpy(zero_copy_only=False)]).tolist():
                 cursor.park(rows, numbers == at, f"{self.what}: the reader's schema has no symbol {self.names[at]}")
-        return pa.array(self.symbols, self.type).take(pa.array(numbers))
+        return values
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ from eos.errors import SpecError
 _KEPT: Final = 1_000
 """Plans that a process keeps."""
 _DEEPEST: Final = 64
+_MOST_EXPANDED: Final = 10_000
+"""Types of the columns, with the parts of each. A short text can name one type exponentially often."""
 _STAMPS: Final = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _TRANSACTION: Final = frozenset({"status", "id", "event_count", "data_collections"})
 _SCHEMA_CHANGE: Final = frozenset({"source", "ddl", "tableChanges"})
@@ -176,6 +178,7 @@ class _Types:
         self.root = root
         self._named: dict[str, Any] = {}
         self._spaces = count()
+        self._expanded = 0
         self._collect(root, "", 0)
 
     def _collect(self, node: Any, space: str, depth: int) -> None:
@@ -250,6 +253,9 @@ class _Types:
         """Return a type with all definitions that it needs. `is_raw`: without its logical type."""
         if depth > _DEEPEST:
             raise _UnreadableError("a type of a column contains itself, or is nested too deeply")
+        if self._expanded >= _MOST_EXPANDED:
+            raise _UnreadableError(f"its columns have more than {_MOST_EXPANDED:,} parts")
+        self._expanded += 1
         if isinstance(node, list):
             return [self.expanded(each, depth + 1, is_raw=is_raw) for each in node]
         node = self._followed(node)
