@@ -15,6 +15,9 @@ from typing import Final
 from eos.errors import SourceError, SpecError
 
 _LONGEST_S: Final = 60.0
+_LONGEST_TEXT: Final = 4_000_000
+"""Characters of a schema with its imports. The compiler reads them in some seconds, and a topic of a registry keeps
+fewer."""
 _LONGEST_REASON: Final = 500
 _LONGEST_NAME: Final = 200
 _NOISE: Final = re.compile(r"WARNING: All log|[IW]\d{4} |.*: warning: ")
@@ -26,9 +29,12 @@ _STOPPED: Final = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def compile_text(text: str, imports: Mapping[str, str]) -> bytes:
     """Return the descriptors of a .proto file and of all files that it imports, by the names of its imports.
 
-    Blocks for some milliseconds. Raises SpecError for a text that does not compile, and SourceError if the compiler
-    cannot run here: that is not the fault of the text.
+    Blocks for some milliseconds. Raises SpecError for a text that does not compile or is too long, and SourceError if
+    the compiler cannot run here: that is not the fault of the text.
     """
+    if sum(map(len, (text, *imports.values()))) > _LONGEST_TEXT:
+        message = f"not a .proto file: it has more than {_LONGEST_TEXT:,} characters with its imports"
+        raise SpecError(message, remedy="leave out messages that no record has")
     for each in imports:
         _check_name(each, imports)
     name = "schema.proto"
