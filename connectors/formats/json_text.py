@@ -16,6 +16,10 @@ from pyarrow import types
 
 EXACT_DIGITS: Final = 15
 """A decimal of more digits is a text."""
+_FIRST_DAY: Final = -719_162
+_LAST_DAY: Final = 2_932_896
+"""Days from 1970 to the first day of the year 1, and to the last of the year 9999."""
+_PER_DAY: Final = {unit: 86_400 * per_s for unit, per_s in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))}
 _ESCAPES: Final = (("\\", "\\\\"), ('"', '\\"'), *((chr(code), f"\\u{code:04x}") for code in range(0x20)))
 _BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", dtype=np.uint8)
 
@@ -23,7 +27,7 @@ _BASE64: Final = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstu
 def json_text(values: pa.Array) -> pa.Array:
     """Return the text of each value. NULL stays NULL at the top and becomes `null` inside.
 
-    Raises ArrowInvalid for NaN, infinity, and a map with equal keys.
+    Raises ArrowInvalid for NaN, infinity, a map with equal keys, and a date or time outside of the years 1 to 9999.
     """
     kind = values.type
     if types.is_dictionary(kind):
@@ -82,17 +86,32 @@ def _scalar(values: pa.Array) -> pa.Array:
         return text if kind.precision <= EXACT_DIGITS else _quoted(text)
     if types.is_timestamp(kind):
         zone = "Z" if kind.tz is not None else ""
+        check_dates(values)
         text = pc.replace_substring(values.cast(pa.timestamp(kind.unit)).cast(pa.string()), " ", "T")
         return pc.binary_join_element_wise('"', text, zone + '"', "")
     if is_bytes(kind):
         return pc.binary_join_element_wise('"', _base64(values.cast(pa.binary())), '"', "")
-    return _quoted(values.cast(pa.string()))
+    return _quoted((check_dates(values) if types.is_date(kind) else values).cast(pa.string()))
 
 
 def check_finite(values: pa.Array) -> pa.Array:
     """The values themselves. Raises ArrowInvalid if one is NaN or infinite."""
     if pc.all(pc.is_finite(values)).as_py() is False:
         raise pa.ArrowInvalid("NaN and infinity cannot be written")
+    return values
+
+
+def check_dates(values: pa.Array) -> pa.Array:
+    """Return dates, or dates with a time. Raises ArrowInvalid if one is not in the years 1 to 9999.
+
+    Arrow's text of others is not ISO 8601: years below 1 have a sign, and far ones are `<value out of range: …>`.
+    """
+    kind = values.type
+    per_day = 1 if types.is_date32(kind) else _PER_DAY["ms" if types.is_date64(kind) else kind.unit]
+    found = pc.min_max(values.cast(pa.int32() if types.is_date32(kind) else pa.int64()))
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if low is not None and (low < _FIRST_DAY * per_day or high >= (_LAST_DAY + 1) * per_day):
+        raise pa.ArrowInvalid("not in the years 1 to 9999")
     return values
 
 

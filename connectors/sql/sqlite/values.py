@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from connectors.formats.json_text import json_text
+from connectors.formats.json_text import check_dates, json_text
 from connectors.sql.sqlite.columns import Binding, Form
 from eos.errors import BadRowError
 
@@ -76,6 +76,8 @@ def _column(table: str, binding: Binding, array: pa.Array, first_row: int) -> pa
 def _convert(form: Form, array: pa.Array) -> pa.Array:
     if form is Form.JSON:
         return json_text(array).cast(pa.large_string())
+    if form is Form.LEXICAL and (types.is_date(array.type) or types.is_timestamp(array.type)):
+        check_dates(array)  # texts of others are in another order, and SQLite's functions take them for NULL
     if form is Form.LEXICAL and types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit, "UTC"))  # its text ends in Z
     if form is Form.LEXICAL and types.is_decimal(array.type) and not 0 <= array.type.scale <= _PLAIN_SCALE:

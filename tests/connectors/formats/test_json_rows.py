@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 
 from connectors.api.encoding import MessagePart, UnencodableError, UsedSchema
-from connectors.formats.json_rows import JsonRows
+from connectors.formats.json_rows import JsonRows, json_column
+from connectors.formats.json_text import json_text
 from tests.connectors.formats.avro.columns import batches
 
 _VALUE = MessagePart("out", "t", "value")
@@ -94,3 +95,25 @@ def test_a_value_that_json_does_not_have_is_refused_by_column_and_row() -> None:
     with pytest.raises(UnencodableError, match="NaN") as found:
         JsonRows(None).open(_VALUE, rows.schema).encode(rows)
     assert (found.value.column, found.value.index) == ("x", 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "last"),
+    [
+        (pa.date32(), -719_162, 2_932_896),
+        (pa.timestamp("s"), -62_135_596_800, 253_402_300_799),
+        (pa.timestamp("us", "UTC"), -62_135_596_800_000_000, 253_402_300_799_999_999),
+    ],
+)
+def test_dates_outside_of_the_years_1_to_9999_are_refused(kind: pa.DataType, first: int, last: int) -> None:
+    """Their text would not be ISO 8601, and that of the farthest is `<value out of range: …>`."""
+    bits = pa.int32() if kind == pa.date32() else pa.int64()
+    good = pa.array([first, None, last, 0], bits).view(kind)
+    shown = ["0001-01-01", None, "9999-12-31", "1970-01-01"]
+    assert [each and each[1:11] for each in json_text(good).to_pylist()] == shown
+    for wrong in (first - 1, last + 1, 2**31 - 1 if bits == pa.int32() else 2**63 - 1):
+        values = pa.array([0, wrong], bits).view(kind)
+        for column in (values, pa.StructArray.from_arrays([values], ["x"])):
+            with pytest.raises(UnencodableError, match="not in the years 1 to 9999") as caught:
+                json_column("v", column)
+            assert caught.value.index == 1

@@ -151,13 +151,18 @@ BAD = [
     ("INTEGER", pa.array([1, 2**63], pa.uint64()), "not in range"),
     ("REAL", pa.array([0.0, math.nan]), "NaN, which SQLite cannot store"),
     ("TEXT", pa.array([[math.nan]]), "NaN and infinity"),
+    ("DATE", pa.array([2_932_896, 2_932_897], pa.date32()), "not in the years 1 to 9999"),
+    ("DATE", pa.array([-719_162, -719_163, None], pa.date32()), "not in the years 1 to 9999"),
+    ("TIMESTAMP", pa.array([0, 2**63 - 1], pa.timestamp("us", "UTC")), "not in the years 1 to 9999"),
+    ("TIMESTAMP", pa.array([253_402_300_800_000], pa.timestamp("ms")), "not in the years 1 to 9999"),
+    ("TEXT", pa.array([[2**31 - 1]], pa.list_(pa.date32())), "not in the years 1 to 9999"),
     ("INTEGER NOT NULL", pa.array([1, None, None]), "row 2, column v: NULL"),
     ("INTEGER PRIMARY KEY", pa.array([1, None, None]), "row 2, column v: NULL .* next number"),
     ("TEXT", NOT_UTF8, "UTF8"),
 ]
 
 
-@pytest.mark.parametrize(("declared", "array", "reason"), BAD, ids=[c[2] for c in BAD])
+@pytest.mark.parametrize(("declared", "array", "reason"), BAD, ids=[f"{c[1].type} {c[2]}" for c in BAD])
 def test_a_value_that_does_not_fit_is_refused_by_the_task(
     tmp_path: Path, declared: str, array: pa.Array, reason: str
 ) -> None:
