@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from connectors.formats.fine_numbers import too_fine
+from connectors.formats.fine_numbers import too_fine, too_long
 from connectors.formats.spans import Flags
 
 Faults = dict[int, str]
@@ -42,7 +42,7 @@ def cast_each(values: pa.Array, kind: pa.DataType) -> tuple[pa.Array, Flags]:
     """
     wrong = np.zeros(len(values), np.bool_)
     if pt.is_decimal(kind) and pt.is_string(values.type):
-        wrong = too_fine(values)
+        wrong = too_fine(values) | too_long(values)
         values = null_where(values, wrong)
     try:
         return _cast(values, kind), wrong

@@ -1,7 +1,8 @@
-"""Numbers with so many digits behind the point that Arrow must not convert their texts.
+"""Numbers with so many digits that Arrow must not convert their texts.
 
 Arrow (26) divides by a power of ten from a table, and does not check that the table has it. With more digits behind
-the point than `FINEST`, `1e-194` becomes 0 without an error, and `1e-999999999` ends the process.
+the point than `FINEST`, `1e-194` becomes 0 without an error, and `1e-999999999` ends the process. Of more digits than
+`FINEST` in all it keeps the lower 256 bits: 300 nines become -1.
 """
 
 from __future__ import annotations
@@ -45,6 +46,17 @@ def too_fine(texts: pa.Array) -> Flags:
     size = pc.if_else(pc.equal(exponent, ""), "0", exponent).cast(pa.int64())
     digits = pc.add(pc.binary_length(behind), pc.if_else(pc.equal(sign, "-"), size, pc.negate(size)))
     found[places] = pc.fill_null(pc.greater(digits, FINEST), False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def too_long(texts: pa.Array) -> Flags:
+    """Return which texts are numbers with more than `FINEST` digits, zeros in front of them left out."""
+    found = np.zeros(len(texts), np.bool_)
+    places = np.flatnonzero(pc.fill_null(pc.greater(pc.binary_length(texts), FINEST), False).to_numpy(False))
+    if not len(places):
+        return found
+    digits = pc.replace_substring_regex(texts.take(pa.array(places)), r"[eE].*$|^[+-]?0*\.?0*|\.", "")
+    found[places] = pc.greater(pc.binary_length(digits), FINEST).to_numpy(False)
     return found
 
 

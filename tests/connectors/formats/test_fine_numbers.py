@@ -18,7 +18,7 @@ from connectors.formats.casting import cast_each
 from connectors.formats.connect_json import ConnectJsonFormat
 from connectors.formats.csv.csv_format import CsvFormat
 from connectors.formats.ddl import parse_ddl
-from connectors.formats.fine_numbers import TOO_FINE, too_fine
+from connectors.formats.fine_numbers import TOO_FINE, too_fine, too_long
 from connectors.formats.json_values import JsonFormat
 
 ROW: Final = parse_ddl("id BIGINT, p DECIMAL(10,2)")
@@ -109,3 +109,31 @@ def test_an_integer_becomes_a_decimal_that_holds_it() -> None:
     found, wrong = cast_each(pa.array([860, 2**62, None]), pa.decimal128(10, 2))
     assert wrong.tolist() == [False, True, False]
     assert found.to_pylist() == [Decimal(860), None, None]
+
+
+@pytest.mark.parametrize("written", WRITTEN)
+def test_a_number_with_very_many_digits_is_bad(written: str) -> None:
+    """Arrow keeps the lower 256 bits of them: 300 nines are -1 then."""
+    form, write = WRITTEN[written]
+    texts = [
+        f"{sign}{digit * count}{end}"
+        for sign in ("", "-")
+        for digit in "159"
+        for count in range(77, 400, 7)
+        for end in ("", ".5", "e-50")
+    ]
+    decoded = form.decode(pa.array([write(each) for each in (*texts, "1" * 10_000, "9" * 10_000)], pa.binary()))
+    assert len(decoded.bad) == len(texts) + 2
+
+
+def test_texts_that_are_too_long() -> None:
+    long = ("9" * 77, "-" + "1" * 77, "1" * 40 + "." + "1" * 37, "0." + "1" * 77 + "e300", "+0009" + "9" * 76 + "E-300")
+    others = ("9" * 76, "0" * 300 + "1", "-0." + "0" * 300 + "1e301", "1" * 38 + "." + "1" * 38, "1" * 76 + "e-10", "x")
+    assert too_long(pa.array([*long, None, *others])).tolist() == [True] * len(long) + [False] * (1 + len(others))
+    assert too_long(pa.array([], pa.string())).tolist() == []
+
+
+def test_zeros_in_front_of_a_number_do_not_count() -> None:
+    found, wrong = cast_each(pa.array(["0" * 300 + "12.5", "-" + "0" * 100 + "1"]), pa.decimal128(10, 2))
+    assert found.to_pylist() == [Decimal("12.5"), Decimal(-1)]
+    assert not wrong.any()
