@@ -309,7 +309,7 @@ class _Matching:
 
     def take(self, name: str) -> int | None:
         """Return the number of the field for one of the writer's: of its name, or with its name as an alias."""
-        for at in (*self._named.get(name, ()), *self._aliases.get(name, ())):
+        for at in [*self._named.get(name, []), *self._aliases.get(name, [])]:
             if at not in self.taken:
                 self.taken.add(at)
                 return at

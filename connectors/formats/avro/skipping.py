@@ -53,8 +53,8 @@ class Skip:
                 for each in node.fields:
                     self._of(each.type).skip(cursor, rows, depth + 1)
             case Union():
-                for _, branch, _, chosen in by_branch(cursor, rows, self.what, node.branches):
-                    self._of(branch).skip(cursor, chosen, depth + 1)
+                for number, _, _, chosen in by_branch(cursor, rows, self.what, node.branches):
+                    self._of(node.branches[number]).skip(cursor, chosen, depth + 1)
             case Array():
                 self._skip_items(cursor, rows, [node.items], depth)
             case Map():
