@@ -1,8 +1,8 @@
 """Numbers with so many digits that Arrow must not convert their texts.
 
 Arrow (26) divides by a power of ten from a table, and does not check that the table has it. With more digits behind
-the point than `FINEST`, `1e-194` becomes 0 without an error, and `1e-999999999` ends the process. Of more digits than
-`FINEST` in all it keeps the lower 256 bits: 300 nines become -1.
+the point than `FINEST`, `1e-194` becomes 0 without an error, and `1e-999999999` ends the process. If a number has
+more digits than `FINEST` in all, Arrow keeps its lower 256 bits: 300 nines become -1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bounds of the schemas that a registry may give. A schema beyond them makes its records bad.
+"""Bounds of the schemas that a registry may give. Records of a schema beyond them are bad.
 
 They bound the time and the memory for a schema, and the depth of each recursion over it. So the outcome of a record
 does not depend on the size of a stack.

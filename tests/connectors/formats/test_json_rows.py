@@ -106,7 +106,7 @@ def test_a_value_that_json_does_not_have_is_refused_by_column_and_row() -> None:
     ],
 )
 def test_dates_outside_of_the_years_1_to_9999_are_refused(kind: pa.DataType, first: int, last: int) -> None:
-    """Their text would not be ISO 8601, and that of the farthest is `<value out of range: …>`."""
+    """Their text would not be ISO 8601: the text of the farthest is `<value out of range: …>`."""
     bits = pa.int32() if kind == pa.date32() else pa.int64()
     good = pa.array([first, None, last, 0], bits).view(kind)
     shown = ["0001-01-01", None, "9999-12-31", "1970-01-01"]
