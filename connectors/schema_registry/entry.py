@@ -29,7 +29,7 @@ def _url(value: str) -> str:
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise wrong("not a URL of a registry", "https://registry.example:8081", "several, separated by commas")
-        if parts.username or parts.password:
+        if "@" in each:  # also where a / in a password hides them from `parts`
             raise wrong("the URL has a user or a password", "keys username and password")
         if parts.query or parts.fragment:
             raise wrong("the URL has a query or a fragment", "only scheme, host, port and path")
