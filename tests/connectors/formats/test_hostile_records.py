@@ -222,12 +222,12 @@ def test_a_record_of_a_hundred_megabytes_is_a_row_or_bad(subject: Subject) -> No
     size = 100 * MB
     whole, small = subject.of_text(b"a" * size), subject.of_text(b"x")
     middle = whole.index(b"a" * 1_000) + size // 2
-    with bounded(60, 4_000 * MB):
+    with bounded(60, 1_500 * MB):
         decoded = _decode(subject, [small, whole, small])
         assert decoded.bad == ()
         assert [len(each) for each in decoded.rows.column("note").to_pylist()] == [1, size, 1]
     for wrong in (whole[:middle], whole[:middle] + b"\xff" + whole[middle + 1 :]):
-        with bounded(60, 4_000 * MB):
+        with bounded(60, 1_500 * MB):
             decoded = _decode(subject, [small, wrong, small])
         assert [row["note"] for row in decoded.rows.to_pylist()] == ["x", "x"]
         assert [each.index for each in decoded.bad] == [1]
