@@ -13,6 +13,9 @@ from benchmarks.bench.comparison.plan import Plan
 from benchmarks.bench.comparison.report import Docs, report
 from benchmarks.bench.comparison.run import Patience, run
 from benchmarks.bench.comparison.systems import systems, without
+from benchmarks.bench.formats import report as formats_report
+from benchmarks.bench.formats.plan import FormatsPlan
+from benchmarks.bench.formats.run import run as run_formats
 from integration_tests.services import ServiceError, obtain
 
 _DOCS = Path(__file__).parents[2] / "docs"
@@ -25,7 +28,7 @@ class WrongError(Exception):
 def main() -> int:
     """See --help."""
     arguments = parser().parse_args()
-    commands = {"compare": _compare, "report": _report, "cases": _cases}
+    commands = {"compare": _compare, "formats": _formats, "report": _report, "cases": _cases}
     try:
         return commands[arguments.command](arguments)
     except (ServiceError, WrongError) as error:
@@ -46,13 +49,26 @@ def _compare(arguments: argparse.Namespace) -> int:
     return 0 if run(plan, obtain(arguments.kind), arguments.out, patience) else 1
 
 
+def _formats(arguments: argparse.Namespace) -> int:
+    plan = FormatsPlan(arguments.formats, arguments.systems, arguments.rows, arguments.runs)
+    if not list(plan.steps()):
+        raise WrongError("none of these systems reads any of these formats")
+    patience = Patience(arguments.retries, arguments.wait_quiet_s)
+    return 0 if run_formats(plan, obtain(arguments.kind), arguments.out, patience) else 1
+
+
 def _report(arguments: argparse.Namespace) -> int:
     docs = Docs(_DOCS / "explanation" / "benchmarks.md", _DOCS / "images" / "comparison.svg")
     try:
-        report(systems(), arguments.files, docs)
+        of_formats = [path for path in arguments.files if formats_report.is_of_formats(path)]
+        others = [path for path in arguments.files if path not in of_formats]
+        if others:
+            report(systems(), others, docs)
+        if of_formats:
+            formats_report.report(of_formats, docs.page)
     except (ValueError, FileNotFoundError) as error:
         raise WrongError(str(error)) from None
-    print(f"bench: {docs.page} and {docs.picture} are written", file=sys.stderr)
+    print(f"bench: {docs.page} is written", file=sys.stderr)
     return 0
 
 

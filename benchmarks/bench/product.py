@@ -29,22 +29,26 @@ _MEMORY_EVERY_S = 1.0  # on two cores, watching costs what is watched
 def spec(
     bootstrap: str,
     topic: str,
-    form: str,
+    form: str | Mapping[str, object],
     checkpoint: Mapping[str, object],
     sinks: Sequence[Mapping[str, object]],
     spark: Mapping[str, object] = MappingProxyType({"master": "local[2]"}),
     reading: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
-    """A spec of one source (`reading`: further options of it) and these sinks, in the part of YAML that is JSON."""
+    """A spec of one source and these sinks, in the part of YAML that is JSON.
+
+    `form`: the type of its format, or the whole entry. `reading`: further options of the source.
+    """
     source = {"name": "records", "connector": "kafka", "bootstrap_servers": bootstrap, "topics": [topic], **reading}
-    formats = {"type": form, **({"schema": SCHEMA} if form == "json" else {})}
+    if isinstance(form, str):
+        form = {"type": form, **({"schema": SCHEMA} if form == "json" else {})}
     return json.dumps(
         {
             "pipeline": topic,  # a life of its own in each cluster and database
             "checkpoint": {"location": "./checkpoint", "interval": "0s", **checkpoint},
             "restart": {"strategy": "none"},
             "spark": dict(spark),
-            "sources": [{**source, "format": formats}],
+            "sources": [{**source, "format": form}],
             "sinks": [{"name": f"sink-{n}", "from": "records", **each} for n, each in enumerate(sinks)],
         }
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import secrets
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +34,12 @@ def create(bootstrap: str, name: str, partitions: int = PARTITIONS) -> None:
 
 def produce(bootstrap: str, name: str, first: int, count: int, partitions: int = PARTITIONS) -> None:
     """Append `count` records, numbered from `first`; returns when the broker has them all."""
+    numbers = range(first, first + count)
+    deliver(bootstrap, name, ((number % partitions, None, value(number)) for number in numbers))
+
+
+def deliver(bootstrap: str, name: str, records: Iterable[tuple[int, bytes | None, bytes | None]]) -> None:
+    """Append records, each with its partition, key and value; returns when the broker has them all."""
     failures: list[object] = []
     producer = Producer(
         {
@@ -44,10 +51,10 @@ def produce(bootstrap: str, name: str, first: int, count: int, partitions: int =
             "on_delivery": lambda error, _message: failures.append(error) if error else None,
         }
     )
-    for number in range(first, first + count):
+    for number, (partition, key, content) in enumerate(records):
         while True:
             try:
-                producer.produce(name, value(number), partition=number % partitions)
+                producer.produce(name, content, key, partition)
                 break
             except BufferError:
                 producer.poll(0.1)

@@ -14,6 +14,7 @@ from sqlalchemy.engine import make_url
 
 from benchmarks.bench import topic
 from benchmarks.bench.comparison import cold, latency, warm
+from benchmarks.bench.comparison.expected import numbered
 from benchmarks.bench.comparison.meter import Servers
 from benchmarks.bench.comparison.results import Measured
 from benchmarks.bench.comparison.work import System, Work
@@ -41,10 +42,10 @@ class Arena(AbstractContextManager["Arena"]):
     def cold(self, system: System, rows: int) -> Measured:
         """See `cold`."""
         if rows not in self._topics:
-            self._topics[rows] = self._at_end.enter_context(self._topic())
+            self._topics[rows] = self._at_end.enter_context(own_topic(self.services))
             topic.produce(self.services.kafka_bootstrap, self._topics[rows], 0, rows)
-        with self._work(self._topics[rows], rows, live=False) as work:
-            return cold.measure(system, work, self._servers)
+        with working(self.services, self._topics[rows], rows, live=False) as work:
+            return cold.measure(system, work, self._servers, numbered(rows))
 
     def warm(self, system: System, rows: int) -> Measured:
         """See `warm`."""
@@ -52,36 +53,41 @@ class Arena(AbstractContextManager["Arena"]):
 
             def place() -> Place:
                 folder = held.enter_context(tempfile.TemporaryDirectory(prefix="eos-bench-"))
-                return held.enter_context(Place(self.services, _name(), Path(folder)))
+                return held.enter_context(Place(self.services, unique_name(), Path(folder)))
 
             return warm.measure(system, place, rows, self._servers)
 
     def latency(self, system: System, rows: int) -> Measured:
         """See `latency`."""
-        with self._topic() as name, self._work(name, rows, live=True) as work:
+        with own_topic(self.services) as name, working(self.services, name, rows, live=True) as work:
             return latency.measure(system, work, self._servers)
 
-    @contextmanager
-    def _topic(self) -> Iterator[str]:
-        name, bootstrap = _name(), self.services.kafka_bootstrap
-        topic.create(bootstrap, name)
-        try:
-            yield name
-        finally:
-            topics.delete(bootstrap, [name])
 
-    @contextmanager
-    def _work(self, from_topic: str, rows: int, *, live: bool) -> Iterator[Work]:
-        database = _name()
-        databases.create(self.services, database)
-        try:
-            with tempfile.TemporaryDirectory(prefix="eos-bench-") as folder:
-                url = make_url(self.services.database_url).set(database=database)
-                text = url.render_as_string(hide_password=False)
-                yield Work(self.services.kafka_bootstrap, from_topic, text, Path(folder), rows, live)
-        finally:
-            databases.drop(self.services, database)
+@contextmanager
+def own_topic(services: Services) -> Iterator[str]:
+    """Give an empty topic, and delete it at the end."""
+    name, bootstrap = unique_name(), services.kafka_bootstrap
+    topic.create(bootstrap, name)
+    try:
+        yield name
+    finally:
+        topics.delete(bootstrap, [name])
 
 
-def _name() -> str:
+@contextmanager
+def working(services: Services, from_topic: str, rows: int, *, live: bool, registry: str = "") -> Iterator[Work]:
+    """Give a run its database and its folder, and remove both at the end."""
+    database = unique_name()
+    databases.create(services, database)
+    try:
+        with tempfile.TemporaryDirectory(prefix="eos-bench-") as folder:
+            url = make_url(services.database_url).set(database=database)
+            text = url.render_as_string(hide_password=False)
+            yield Work(services.kafka_bootstrap, from_topic, text, Path(folder), rows, live, registry)
+    finally:
+        databases.drop(services, database)
+
+
+def unique_name() -> str:
+    """Return a name for a topic or a database."""
     return f"eos_bench_{secrets.token_hex(4)}"

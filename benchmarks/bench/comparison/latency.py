@@ -10,6 +10,7 @@ from typing import Final
 from confluent_kafka import Producer
 
 from benchmarks.bench import topic
+from benchmarks.bench.comparison.expected import numbered
 from benchmarks.bench.comparison.meter import Meter, Servers
 from benchmarks.bench.comparison.results import Measured
 from benchmarks.bench.comparison.started import RunFailedError, Started
@@ -28,14 +29,15 @@ def measure(system: System, work: Work, servers: Servers) -> Measured:
     """One record of each partition first, until they are seen, so that no start is in it; then the rest. Of these the
     first seconds are left out. Raises RunFailedError."""
     launch = system.prepare(work)
-    with Table(work, table_statement(keyed=system.keyed)) as table, Started(launch, work.log) as started:
+    statement = table_statement(keyed=system.keyed)
+    with Table(work, statement, numbered(work.rows)) as table, Started(launch, work.log) as started:
         topic.produce(work.bootstrap, work.topic, 0, topic.PARTITIONS)
         _await_first(table, started)
         begun_at = time.time()
         with Meter(servers, started.pid) as meter, Load(work.bootstrap, work.topic, work.rows) as load:
             seen_at = _watch(table, started, work.rows)
         ended_at = time.time()
-        if not table.holds(work.rows):
+        if not table.holds_all():
             raise RunFailedError(f"{table.count()} rows are there, {work.rows} records were: not each once")
     first = topic.PARTITIONS + RATE * LEFT_OUT_S
     waited = [1000 * (seen - sent) for seen, sent in zip(seen_at[first:], load.sent_at[first:], strict=True)]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.bench.comparison import latency
-from benchmarks.bench.comparison.results import COLD, LATENCY, WARM
+from benchmarks.bench.comparison.results import COLD, JSON, LATENCY, WARM
 from benchmarks.bench.comparison.work import System
 
 
@@ -18,6 +18,7 @@ class Step:
     kind: str
     rows: int
     round: int
+    format: str = JSON  # of the records
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ class Docs:
     picture: Path
 
 
-def replaced(page: str, text: str) -> str:
+def replaced(page: str, text: str, begin: str = BEGIN, end: str = END) -> str:
     """The page with another text between the marks. Raises ValueError where they are not there, each once."""
-    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
-        raise ValueError(f"the page has no place for the comparison: {BEGIN} and {END}, each once, in this order")
-    before, rest = page.split(BEGIN)
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{rest.split(END)[1]}"
+    if page.count(begin) != 1 or page.count(end) != 1 or page.index(begin) > page.index(end):
+        raise ValueError(f"the page has no place for the comparison: {begin} and {end}, each once, in this order")
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n\n{text}\n\n{end}{rest.split(end)[1]}"
 
 
 def report(systems: Mapping[str, System], files: Sequence[Path], docs: Docs) -> None:

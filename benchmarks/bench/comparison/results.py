@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 COLD, WARM, LATENCY = "cold", "warm", "latency"
+JSON = "json"
 KINDS = (COLD, WARM, LATENCY)
 
 
@@ -30,6 +31,7 @@ class Result:
     values: Mapping[str, float]
     disturbed: bool = False  # others took over a tenth of the machine
     error: str = ""  # then there are no values
+    format: str = JSON  # of the records
 
 
 @dataclass(frozen=True, slots=True)

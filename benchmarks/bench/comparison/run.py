@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -36,8 +36,25 @@ class Patience:
 
 def run(plan: Plan, services: Services, out: Path, patience: Patience) -> bool:
     """Blocks until all is measured; tells whether every run was well. One that fails is told, and the others go on."""
+    with Arena(services) as arena:
+
+        def measure(step: Step) -> Measured:
+            runs: dict[str, Callable[[System, int], Measured]] = {
+                COLD: arena.cold,
+                WARM: arena.warm,
+                LATENCY: arena.latency,
+            }
+            return runs[step.kind](step.system, step.rows)
+
+        return run_steps(plan.steps(), measure, services, out, patience)
+
+
+def run_steps(
+    steps: Iterable[Step], measure: Callable[[Step], Measured], services: Services, out: Path, patience: Patience
+) -> bool:
+    """The same of any steps, each by `measure`, which raises RuntimeError or ServiceError where one fails."""
     well = True
-    with Arena(services) as arena, out.open("w") as file:
+    with out.open("w") as file:
 
         def keep(entry: Result | Machine) -> None:
             print(text := line(entry), flush=True)
@@ -45,38 +62,33 @@ def run(plan: Plan, services: Services, out: Path, patience: Patience) -> bool:
             file.flush()
 
         keep(_machine(services))
-        for step in plan.steps():
-            result = _undisturbed(arena, step, patience)
+        for step in steps:
+            result = _undisturbed(measure, step, patience)
             keep(result)
             well = well and not result.error
     return well
 
 
-def _undisturbed(arena: Arena, step: Step, patience: Patience) -> Result:
+def _undisturbed(measure: Callable[[Step], Measured], step: Step, patience: Patience) -> Result:
     """The last of all tries, if none was."""
     for _ in range(patience.retries):
-        if not (result := _once(arena, step, patience)).disturbed:
+        if not (result := _once(measure, step, patience)).disturbed:
             return result
         _say("disturbed by other processes: once more")
-    return _once(arena, step, patience)
+    return _once(measure, step, patience)
 
 
-def _once(arena: Arena, step: Step, patience: Patience) -> Result:
+def _once(measure: Callable[[Step], Measured], step: Step, patience: Patience) -> Result:
     _await_quiet(patience.wait_quiet_s)
-    _say(f"{step.kind}, {step.rows:,} rows, round {step.round}: {step.system.label}")
-    runs: dict[str, Callable[[System, int], Measured]] = {
-        COLD: arena.cold,
-        WARM: arena.warm,
-        LATENCY: arena.latency,
-    }
+    _say(f"{step.kind}, {step.format}, {step.rows:,} rows, round {step.round}: {step.system.label}")
     name, kind, rows, number = step.system.name, step.kind, step.rows, step.round
     try:
-        found = runs[kind](step.system, rows)
+        found = measure(step)
     except (RuntimeError, ServiceError, subprocess.SubprocessError) as error:  # also one that could not be built
         _say(f"failed: {error}")
-        return Result(name, kind, rows, number, {}, error=str(error))
+        return Result(name, kind, rows, number, {}, error=str(error), format=step.format)
     values = {each: round(value, 3) for each, value in found.values.items()}
-    return Result(name, kind, rows, number, values, found.disturbed)
+    return Result(name, kind, rows, number, values, found.disturbed, format=step.format)
 
 
 def _await_quiet(limit_s: float) -> None:

@@ -31,13 +31,13 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def page(systems: Mapping[str, System], machines: Sequence[Machine], results: Sequence[Result]) -> str:
     """Everything that a file of results tells, a section for each size."""
-    parts = [_place(machine) for machine in dict.fromkeys(machines)]
+    parts = [place(machine) for machine in dict.fromkeys(machines)]
     sizes = sorted({result.rows for result in results if result.kind != LATENCY})
     for rows in sizes:
         parts += _throughput(systems, [result for result in results if result.rows == rows])
     waits = [result for result in results if result.kind == LATENCY]
     if waits:
-        parts += [f"### Latency, {_rounds(waits)}", "", _of(systems, waits, _LATENCY), ""]
+        parts += [f"### Latency, {rounds(waits)}", "", _of(systems, waits, _LATENCY), ""]
     head, *goals = lines(results) or [[]]
     if goals:
         parts += ["### Goals", "", _GOALS, "", table(head, goals), ""]
@@ -53,13 +53,14 @@ def _throughput(systems: Mapping[str, System], results: Sequence[Result]) -> lis
         for system, ratio in ratios(results, name, RAW, of).items()
     ]
     (rows,) = {result.rows for result in results}
-    title = f"### {rows:,} records, {_rounds(cold or results)}"
-    return [title, "", _of(systems, [*results, *more], _RATES), "", _of(systems, cold, _COSTS), ""]
+    title = f"### {rows:,} records, {rounds(cold or results)}"
+    return [title, "", _of(systems, [*results, *more], _RATES), "", _of(systems, cold, COSTS), ""]
 
 
-def _rounds(results: Sequence[Result]) -> str:
-    rounds = max(result.round for result in results)
-    return "one round" if rounds == 1 else f"median of {rounds} rounds"
+def rounds(results: Sequence[Result]) -> str:
+    """Return how often all was measured, for a heading."""
+    count = max(result.round for result in results)
+    return "one round" if count == 1 else f"median of {count} rounds"
 
 
 def _of(systems: Mapping[str, System], results: Sequence[Result], columns: Sequence[Column]) -> str:
@@ -78,7 +79,8 @@ def _number(name: str, digits: int, values: Mapping[str, float]) -> str:
     return f"{values[name]:,.{digits}f}" if name in values else _NONE
 
 
-def _column(title: str, name: str, digits: int = 0) -> Column:
+def column(title: str, name: str, digits: int = 0) -> Column:
+    """Return a column of the medians of one value."""
     return Column(title, partial(_number, name, digits))
 
 
@@ -91,35 +93,36 @@ _OF_LIMIT = {  # what is divided, and what of the limit it is divided by
     "warm_of_limit_first_to_all_visible": (_WARM_VISIBLE, _VISIBLE),
 }
 _RATES = (
-    _column("rows/s from the process's start", _START),
-    _column("from the first record read", _FIRST_READ),
-    _column("of the limit", "of_limit_from_first_read", 2),
-    _column("from the first to all visible", _VISIBLE),
-    _column("of the limit", "of_limit_first_to_all_visible", 2),
-    _column("warm, in one checkpoint, from the first record read", _WARM),
-    _column("of the limit", "warm_of_limit_from_first_read", 2),
-    _column("warm, in several, from the first to all visible", _WARM_VISIBLE),
-    _column("of the limit", "warm_of_limit_first_to_all_visible", 2),
+    column("rows/s from the process's start", _START),
+    column("from the first record read", _FIRST_READ),
+    column("of the limit", "of_limit_from_first_read", 2),
+    column("from the first to all visible", _VISIBLE),
+    column("of the limit", "of_limit_first_to_all_visible", 2),
+    column("warm, in one checkpoint, from the first record read", _WARM),
+    column("of the limit", "warm_of_limit_from_first_read", 2),
+    column("warm, in several, from the first to all visible", _WARM_VISIBLE),
+    column("of the limit", "warm_of_limit_first_to_all_visible", 2),
 )
-_COSTS = (
-    _column("CPU s of the start", "cpu_s_start", 1),
-    _column("and per million records: the system", "cpu_s_per_million_system", 1),
-    _column("of that Java's compiling", "cpu_s_per_million_compiling", 1),
-    _column("database", "cpu_s_per_million_database", 1),
-    _column("broker", "cpu_s_per_million_broker", 1),
-    _column("peak RSS of all processes, MiB", "peak_rss_mb"),
-    _column("connections to MySQL", "connections"),
+COSTS = (
+    column("CPU s of the start", "cpu_s_start", 1),
+    column("and per million records: the system", "cpu_s_per_million_system", 1),
+    column("of that Java's compiling", "cpu_s_per_million_compiling", 1),
+    column("database", "cpu_s_per_million_database", 1),
+    column("broker", "cpu_s_per_million_broker", 1),
+    column("peak RSS of all processes, MiB", "peak_rss_mb"),
+    column("connections to MySQL", "connections"),
 )
 _LATENCY = (
-    _column("p50 ms", "ms_p50"),
-    _column("p90", "ms_p90"),
-    _column("p99", "ms_p99"),
-    _column("greatest", "ms_max"),
-    _column("cores busy with it", "cores_busy", 2),
+    column("p50 ms", "ms_p50"),
+    column("p90", "ms_p90"),
+    column("p99", "ms_p99"),
+    column("greatest", "ms_max"),
+    column("cores busy with it", "cores_busy", 2),
 )
 
 
-def _place(machine: Machine) -> str:
+def place(machine: Machine) -> str:
+    """Return where the runs were, as a sentence."""
     where = {"docker": " in containers", "native": " as processes beside it"}.get(machine.kind, "")
     servers = f"{machine.broker} and {machine.database}{where}"
     return f"{machine.date}: {machine.cores} cores, {machine.memory_gib} GiB, everything on one machine, {servers}.\n"

@@ -23,6 +23,7 @@ class Work:
     folder: Path
     rows: int
     live: bool  # records come while it runs; otherwise all are there at the start, and none comes any more
+    registry: str = ""  # the URL of the registry that has the records' schemas
 
     @property
     def log(self) -> Path:
