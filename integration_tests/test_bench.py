@@ -1,17 +1,21 @@
-"""The comparison measures what runs, on real servers, and goes on after what fails."""
+"""The comparisons measure what runs, on real servers, and go on after what fails."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks.bench.comparison.plan import Plan
+from benchmarks.bench.comparison.plan import Plan, Step
 from benchmarks.bench.comparison.results import COLD, read
-from benchmarks.bench.comparison.run import Patience, run
+from benchmarks.bench.comparison.run import Patience, run, run_steps
 from benchmarks.bench.comparison.systems import systems
 from benchmarks.bench.comparison.work import Launch, System, Work
+from benchmarks.bench.formats import eos
+from benchmarks.bench.formats.arena import FormatsArena
+from benchmarks.bench.formats.forms import FORMS
 from integration_tests.services import Services
 
 ROWS = 20_000
@@ -47,3 +51,29 @@ def test_this_projects_own_run_is_measured(services: Services, tmp_path: Path) -
     assert 0 < found.values["s_start_to_first_read"] < found.values["s_start_to_all_visible"]
     assert 0 < found.values["cpu_s_start_compiling"] < found.values["cpu_s_start"]
     assert found.values["connections"] > 0
+
+
+def _without_deletions(work: Work) -> Launch:
+    """Copies all changes but deletions, and ends as if all were well."""
+    launch = eos.system(FORMS["debezium-json"]).prepare(work)
+    spec = json.loads((work.folder / "spec.yaml").read_text())
+    spec["transforms"] = [{"name": "kept", "sql": "SELECT * FROM records WHERE NOT _deleted"}]
+    spec["sinks"][0]["from"] = "kept"
+    (work.folder / "spec.yaml").write_text(json.dumps(spec))
+    return launch
+
+
+@pytest.mark.any_server
+@pytest.mark.in_turns
+def test_change_events_are_measured_and_a_run_that_keeps_deleted_rows_fails(services: Services, tmp_path: Path) -> None:
+    own, out = eos.system(FORMS["debezium-json"]), tmp_path / "formats.jsonl"
+    lossy = System("lossy", "without deletions", "none", _without_deletions)
+    steps = [Step(system, COLD, ROWS, 1, "debezium-json") for system in (lossy, own)]
+    with FormatsArena(services) as arena:
+        assert not run_steps(steps, arena.measure, services, out, Patience(retries=0, wait_quiet_s=0))
+    _, (failed, well) = read([out])
+    assert failed.error.startswith(f"{ROWS * 8 // 10} rows are there: it ended with 0")
+    assert not well.error
+    assert well.format == "debezium-json"
+    assert well.values["rows_per_s_from_start"] < well.values["rows_per_s_from_first_read"]
+    assert 0 < well.values["rows_at_first_visible"] <= ROWS * 75 // 100

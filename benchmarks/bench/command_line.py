@@ -22,7 +22,7 @@ Examples:
   scripts/bench compare --rows 100000 --runs 1 --kinds cold --systems raw eos-two-phase
                                                           a first look, in a minute
   scripts/bench compare --rows 3000000 --kinds cold warm --systems raw eos-two-phase flink-xa --out big.jsonl
-  scripts/bench formats --rows 100000 --runs 1 --formats avro debezium-json --systems eos flink
+  scripts/bench formats --rows 100000 --runs 1 --formats avro debezium-json --systems flink eos
                                                           Avro and change events beside Flink SQL, a first look
   scripts/bench report bench.jsonl big.jsonl              the tables and the picture of docs/explanation/benchmarks.md
   scripts/bench cases --rows 1000000 --runs 2             this project alone: other databases, topics, several sinks

@@ -12,6 +12,7 @@ from benchmarks.bench.comparison.table import POLL_S, Table
 from benchmarks.bench.comparison.work import System, Work, table_statement
 
 _TIMEOUT_S = 600.0
+_SLOWEST_PER_S = 5000  # records, beyond this time
 TELLING_S = 1.0
 """The parts of one checkpoint become visible within milliseconds of each other, which is no rate."""
 
@@ -21,7 +22,7 @@ def measure(system: System, work: Work, servers: Servers, expected: Expected) ->
     launch, statement = system.prepare(work), table_statement(keyed=system.keyed)
     with Table(work, statement, expected) as table, Started(launch, work.log) as started:
         with Meter(servers, started.pid) as meter:
-            first_at, first_rows, done_at = _watch(table, started)
+            first_at, first_rows, done_at = _watch(table, started, _TIMEOUT_S + work.rows / _SLOWEST_PER_S)
         if not table.holds_all():
             raise RunFailedError(
                 f"{table.count()} rows are there, {expected.rows} were expected: not each as it must be"
@@ -50,11 +51,11 @@ def measure(system: System, work: Work, servers: Servers, expected: Expected) ->
     return Measured(values, meter.used(begun_at, done_at).disturbed)
 
 
-def _watch(table: Table, started: Started) -> tuple[float, int, float]:
+def _watch(table: Table, started: Started, timeout_s: float) -> tuple[float, int, float]:
     """When the first rows were seen, how many they were, and when all were."""
     first_at, first_rows = 0.0, 0
     while True:
-        trouble = started.trouble(_TIMEOUT_S)
+        trouble = started.trouble(timeout_s)
         begun, ended = table.begun_and_ended()
         now = time.time()
         if begun and not first_at:

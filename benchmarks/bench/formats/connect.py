@@ -78,7 +78,8 @@ def _worker(work: Work, plugins: Path) -> dict[str, str]:
 
 def _connector(form: Form, work: Work) -> dict[str, str]:
     key = {"primary.key.mode": "record_value", "primary.key.fields": "id"}
-    of_changes = {"primary.key.mode": "record_key", "delete.enabled": "true"}
+    # Without the reduction buffer, each deletion ends a batch.
+    of_changes = {"primary.key.mode": "record_key", "delete.enabled": "true", "use.reduction.buffer": "true"}
     return {
         "name": f"{NAME}-{work.folder.name}",
         "connector.class": "io.debezium.connector.jdbc.JdbcSinkConnector",
