@@ -215,7 +215,8 @@ def test_the_tables_have_each_system_by_format() -> None:
 def test_the_report_takes_the_place_of_the_last_one(tmp_path: Path) -> None:
     page, runs = tmp_path / "benchmarks.md", tmp_path / "formats.jsonl"
     page.write_text(f"# Benchmarks\n\n{report.BEGIN}\nlast year's\n{report.END}\n\n## More\n")
-    runs.write_text("".join(f"{results.line(entry)}\n" for entry in (MACHINE, *RUNS)))
+    lines = [results.line(MACHINE), *map(results.line, RUNS)]
+    runs.write_text("".join(f"{each}\n" for each in lines))
     assert report.is_of_formats(runs)
     for _ in range(2):
         report.report([runs], page)
