@@ -68,14 +68,18 @@ def test_rows_are_the_same_in_json_avro_and_protobuf() -> None:
         pool.Add(file)
     message: Any = GetMessageClass(pool.FindMessageTypeByName("shop.Row"))
     numbers = range(2_100)
-    encoded = zip(encoding.avro_rows(2_100, SCHEMA_ID), encoding.protobuf_rows(2_100, SCHEMA_ID), strict=True)
-    for number, (in_avro, in_protobuf) in zip(numbers, encoded, strict=True):
+    in_protobuf_plain = encoding.protobuf_rows(2_100, None)
+    encoded = zip(
+        encoding.avro_rows(2_100, SCHEMA_ID), encoding.protobuf_rows(2_100, SCHEMA_ID), in_protobuf_plain, strict=True
+    )
+    for number, (in_avro, in_protobuf, plain) in zip(numbers, encoded, strict=True):
         expected = json.loads(topic.value(number))
         found = _avro(schemas.ROW_AVRO, in_avro.value)
         assert {**found, "ts": f"{found['ts']:%Y-%m-%dT%H:%M:%S}"} == expected
         assert in_protobuf.value is not None
         assert in_protobuf.value[:6] == b"\0" + SCHEMA_ID.to_bytes(4) + b"\0"
-        row = message.FromString(in_protobuf.value[6:])
+        assert in_protobuf.value[6:] == plain.value
+        row = message.FromString(plain.value)
         assert (row.id, row.user, row.amount) == (expected["id"], expected["user"], expected["amount"])
         assert row.ts.ToDatetime() == found["ts"].replace(tzinfo=None)
         assert in_avro.partition == in_protobuf.partition == number % topic.PARTITIONS

@@ -41,9 +41,9 @@ def avro_rows(count: int, schema_id: int) -> Iterator[Record]:
         )
 
 
-def protobuf_rows(count: int, schema_id: int) -> Iterator[Record]:
-    """Yield the rows in Protobuf. The message is the first of its schema: index 0."""
-    head = framed(schema_id) + b"\0"
+def protobuf_rows(count: int, schema_id: int | None) -> Iterator[Record]:
+    """Yield the rows in Protobuf. Behind the id is the index of the message in its schema: 0. None: no id in front."""
+    head = b"" if schema_id is None else framed(schema_id) + b"\0"
     timestamp = b"\x08" + _varint(_TIME_S)
     end = b"\x22" + _varint(len(timestamp)) + timestamp
     users = [b"\x12" + _varint(len(_user(number))) + _user(number) for number in range(USERS)]

@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.bench.comparison import ours
 from benchmarks.bench.comparison.work import RECORDS_AT_ONCE, Launch, System, Work, planned_at
 from benchmarks.bench.formats import schemas
-from benchmarks.bench.formats.forms import AVRO, DEBEZIUM_JSON, PROTOBUF, Form
+from benchmarks.bench.formats.forms import AVRO, DEBEZIUM_JSON, PROTOBUF, PROTOBUF_PLAIN, Form
 from benchmarks.bench.product import spec
 from benchmarks.bench.topic import SCHEMA
 
@@ -39,7 +39,8 @@ def _entry(form: Form, registry: str) -> Mapping[str, object]:
     registered = {"encoding": "confluent", "registry": {"url": registry}}
     if form.name == AVRO:
         return {"type": "avro", **registered, "schema": schemas.ROW_AVRO}
-    if form.name == PROTOBUF:
-        return {"type": "protobuf", **registered, "message": "shop.Row", "schema": schemas.ROW_PROTOBUF}
+    if form.name in {PROTOBUF, PROTOBUF_PLAIN}:
+        message = {"type": "protobuf", "message": "shop.Row", "schema": schemas.ROW_PROTOBUF}
+        return {**message, **registered} if form.has_registry else message
     events = {"type": "debezium", "schema": SCHEMA}
     return {**events, "types": {"ts": "MicroTimestamp"}} if form.name == DEBEZIUM_JSON else {**events, **registered}

@@ -12,11 +12,16 @@ from typing import Final
 
 from benchmarks.bench.comparison.work import TABLE, Launch, System, Work
 from benchmarks.bench.formats import maven
-from benchmarks.bench.formats.forms import AVRO, DEBEZIUM_AVRO, DEBEZIUM_JSON, Form
+from benchmarks.bench.formats.forms import AVRO, DEBEZIUM_AVRO, DEBEZIUM_JSON, PROTOBUF_PLAIN, Form
 
 NAME: Final = "flink"
-FORMATS: Final = {AVRO: "avro-confluent", DEBEZIUM_JSON: "debezium-json", DEBEZIUM_AVRO: "debezium-avro-confluent"}
-"""Flink's names. Its format `protobuf` reads messages without the id of a schema in front, so it is not among these."""
+FORMATS: Final = {
+    AVRO: "avro-confluent",
+    PROTOBUF_PLAIN: "protobuf",
+    DEBEZIUM_JSON: "debezium-json",
+    DEBEZIUM_AVRO: "debezium-avro-confluent",
+}
+"""Flink's names. It does not read Protobuf with the id of a schema in front."""
 _BATCH: Final = 5000
 _HEAP: Final = "3g"
 _OPENED: Final = ("lang", "net", "nio", "text", "time", "util", "util.concurrent")
@@ -67,6 +72,7 @@ def _statements(form: Form, work: Work) -> list[str]:
         "scan.bounded.mode": "latest-offset",
         "format": name,
         **({f"{name}.url": work.registry} if form.has_registry else {}),
+        **({f"{name}.message-class-name": "shop.Row"} if form.name == PROTOBUF_PLAIN else {}),
     }
     sink = {
         "connector": "jdbc",
@@ -78,9 +84,12 @@ def _statements(form: Form, work: Work) -> list[str]:
     }
     columns = "id BIGINT NOT NULL, `user` STRING, amount DOUBLE"
     key = "PRIMARY KEY (id) NOT ENFORCED"
-    read, at = ("ts TIMESTAMP(3)", "ts")
+    read, at = "ts TIMESTAMP(3)", "ts"
     if form.has_changes:  # microseconds, as Debezium writes a DATETIME(6)
-        read, at = (f"ts BIGINT, {key}", "CAST(TO_TIMESTAMP_LTZ(ts / 1000, 3) AS TIMESTAMP(6))")
+        read, at = f"ts BIGINT, {key}", "CAST(TO_TIMESTAMP_LTZ(ts / 1000, 3) AS TIMESTAMP(6))"
+    elif form.name == PROTOBUF_PLAIN:
+        read = "ts ROW<seconds BIGINT, nanos INT>"
+        at = "CAST(TO_TIMESTAMP_LTZ(ts.seconds * 1000 + ts.nanos / 1000000, 3) AS TIMESTAMP(6))"
     return [
         f"CREATE TABLE records ({columns}, {read}) WITH ({_options(source)})",
         f"CREATE TABLE target ({columns}, ts TIMESTAMP(6), {key}) WITH ({_options(sink)})",

@@ -17,7 +17,7 @@ from benchmarks.bench.formats import encoding, schemas
 from benchmarks.bench.formats.changes import Changes, changes
 from benchmarks.bench.formats.encoding import Record
 
-AVRO, PROTOBUF = "avro", "protobuf"
+AVRO, PROTOBUF, PROTOBUF_PLAIN = "avro", "protobuf", "protobuf-plain"
 DEBEZIUM_JSON, DEBEZIUM_AVRO = "debezium-json", "debezium-avro"
 
 
@@ -64,6 +64,10 @@ def _protobuf(rows: int, register: Register) -> Content:
     return Content(encoding.protobuf_rows(rows, schema_id), _rows_expected(rows))
 
 
+def _protobuf_plain(rows: int, _register: Register) -> Content:
+    return Content(encoding.protobuf_rows(rows, None), _rows_expected(rows))
+
+
 def _debezium_json(rows: int, _register: Register) -> Content:
     events = changes(rows)
     return Content(encoding.json_events(events), _changes_expected(events))
@@ -101,6 +105,13 @@ FORMS: Final[Mapping[str, Form]] = MappingProxyType(
         for form in (
             Form(AVRO, "Avro", has_registry=True, has_changes=False, content=_avro),
             Form(PROTOBUF, "Protobuf", has_registry=True, has_changes=False, content=_protobuf),
+            Form(
+                PROTOBUF_PLAIN,
+                "Protobuf without a registry",
+                has_registry=False,
+                has_changes=False,
+                content=_protobuf_plain,
+            ),
             Form(
                 DEBEZIUM_JSON, "Debezium's events in JSON", has_registry=False, has_changes=True, content=_debezium_json
             ),

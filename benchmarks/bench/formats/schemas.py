@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, Final
 
 _NAMESPACE: Final = "shop.shop.compared"
@@ -28,17 +29,8 @@ ROW_AVRO: Final = json.dumps(
 )
 """Times in milliseconds: Flink's format reads times of Avro in no other unit by default."""
 
-ROW_PROTOBUF: Final = """\
-syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-message Row {
-  int64 id = 1;
-  optional string user = 2;
-  optional double amount = 3;
-  google.protobuf.Timestamp ts = 4;
-}
-"""
+ROW_PROTOBUF: Final = (Path(__file__).parent / "flink" / "src" / "main" / "proto" / "row.proto").read_text()
+"""Flink's project compiles it, too."""
 
 KEY_AVRO: Final = json.dumps(
     {"type": "record", "name": "Key", "namespace": _NAMESPACE, "fields": [{"name": "id", "type": "long"}]}
