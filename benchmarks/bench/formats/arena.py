@@ -14,7 +14,7 @@ from benchmarks.bench.comparison.expected import Expected
 from benchmarks.bench.comparison.meter import Servers
 from benchmarks.bench.comparison.plan import Step
 from benchmarks.bench.comparison.results import Measured
-from benchmarks.bench.formats.forms import FORMS, fill
+from benchmarks.bench.formats.forms import FORMS, Form, fill
 from integration_tests.services import Services
 from integration_tests.services.registry_native import SchemaRegistry
 
@@ -36,19 +36,28 @@ class FormatsArena(AbstractContextManager["FormatsArena"]):
     def __exit__(self, *_: object) -> None:
         self._at_end.close()
 
+    def fill(self, step: Step) -> tuple[str, Expected]:
+        """Return the topic of a run, and what it becomes. Fills it the first time, which takes half a minute a million.
+
+        Raises ServiceError if there is no registry.
+        """
+        form, key = FORMS[step.format], (step.format, step.rows)
+        if key not in self._filled:
+            registry = self._registry_url(form)
+            name = self._at_end.enter_context(own_topic(self.services))
+            self._filled[key] = name, fill(form, step.rows, self.services.kafka_bootstrap, name, registry)
+        return self._filled[key]
+
     def measure(self, step: Step) -> Measured:
         """Measure one run, from the start of its process. Raises RuntimeError or ServiceError."""
-        form = FORMS[step.format]
-        registry = self._registry_url() if form.has_registry else ""
-        if (form.name, step.rows) not in self._filled:
-            name = self._at_end.enter_context(own_topic(self.services))
-            expected = fill(form, step.rows, self.services.kafka_bootstrap, name, registry)
-            self._filled[form.name, step.rows] = name, expected
-        name, expected = self._filled[form.name, step.rows]
+        name, expected = self.fill(step)
+        registry = self._registry_url(FORMS[step.format])
         with working(self.services, name, step.rows, live=False, registry=registry) as work:
             return cold.measure(step.system, work, self._servers, expected)
 
-    def _registry_url(self) -> str:
+    def _registry_url(self, form: Form) -> str:
+        if not form.has_registry:
+            return ""
         if self._registry is None:
             folder = self._at_end.enter_context(tempfile.TemporaryDirectory(prefix="eos-bench-"))
             registry = SchemaRegistry(Path(folder), self.services.kafka_bootstrap)
