@@ -139,11 +139,21 @@ def _list(values: pa.Array) -> pa.Array:
         return _list(values.cast(pa.list_(kind.value_type)))
     if types.is_large_list(kind):
         return _list(values.cast(pa.list_(kind.value_type)))
+    values = _own_items(values)
     items = _or_null(json_text(values.values))
     return _joined(values, items, "[", "]")
 
 
+def _own_items(lists: pa.Array) -> pa.Array:
+    """Return lists or maps whose items are all in one of them. A slice of a column has the items of the whole column,
+    of which one may be refused."""
+    lengths = np.diff(lists.offsets.to_numpy())[lists.is_valid().to_numpy(zero_copy_only=False)]
+    count = len(lists.items if types.is_map(lists.type) else lists.values)
+    return lists if lengths.sum() == count else lists.take(pa.array(np.arange(len(lists))))
+
+
 def _map(values: pa.MapArray) -> pa.Array:
+    values = _own_items(values)
     keys = _key_text(values.keys)
     _refuse_equal(values, keys)
     pairs = pc.binary_join_element_wise(_quoted(keys), _or_null(json_text(values.items)), ":")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from typing import Any
 
 import jsonschema
 import pyarrow as pa
@@ -117,3 +119,23 @@ def test_dates_outside_of_the_years_1_to_9999_are_refused(kind: pa.DataType, fir
             with pytest.raises(UnencodableError, match="not in the years 1 to 9999") as caught:
                 json_column("v", column)
             assert caught.value.index == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    [
+        (pa.list_(pa.float64()), [[1.0], [2.0, 3.0], None, [math.nan], [4.0]]),
+        (pa.map_(pa.string(), pa.float64()), [[("a", 1.0)], [], None, [("b", math.inf)], [("c", 4.0)]]),
+        (pa.list_(pa.struct([("x", pa.list_(pa.float64()))])), [[{"x": [1.0]}], [], None, [{"x": [math.nan]}], []]),
+    ],
+)
+def test_a_row_is_not_refused_for_the_items_of_another_row(kind: pa.DataType, rows: list[Any]) -> None:
+    """A slice of a column has the items of the whole column, also those of rows outside of it."""
+    values = pa.array(rows, kind)
+    expected = [*json_text(pa.array(rows[:3], kind)).to_pylist(), *json_text(pa.array(rows[4:], kind)).to_pylist()]
+    assert [*json_text(values.slice(0, 3)).to_pylist(), *json_text(values.slice(4)).to_pylist()] == expected
+    assert json_text(values.slice(3, 0)).to_pylist() == []
+    for column in (values, pa.StructArray.from_arrays([values], ["s"])):
+        with pytest.raises(UnencodableError, match="NaN") as found:
+            json_column("v", column)
+        assert found.value.index == 3
