@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from connectors.api.contracts import Finding
 from connectors.formats.framing import CONFLUENT
-from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
+from connectors.schema_registry.client import Connection, RegisteredSchema, check_registry, schemas_of
 from twophase.schemas import UNKNOWN, changed
 
 _KEPT: Final = 1_000
 """Fingerprints that a process keeps."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedRegistry:
+    """A registry, and the schemas that checkpoints were decoded with. Pickled into tasks."""
+
+    registry: Connection
+    pinned: Mapping[str, str] = field(default_factory=dict)  # name -> fingerprint, of head (H35)
+
+    def check(self) -> Sequence[Finding]:
+        """Return the findings for `eos doctor`: whether the registry answers."""
+        return [check_registry(self.registry)]
 
 
 def pinned_schemas(

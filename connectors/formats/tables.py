@@ -91,6 +91,11 @@ def common_rows(found: DecodedTables, schema: pa.Schema) -> Decoded:
     return Decoded(outcome.decoded().rows, found.bad, found.schemas, found.omitted)
 
 
+def taken(column: pa.Array, places: Ints) -> pa.Array:
+    """Return the values in these ascending places; all of them cost nothing."""
+    return column if len(places) == len(column) else column.take(pa.array(places))
+
+
 def by_group(*codes: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:
     """Yield each combination of codes that records have, with the ascending places of these records.
 

@@ -7,8 +7,19 @@ from typing import Final
 
 import pyarrow as pa
 
-from connectors.formats.avro.bounds import DEEPEST
-from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.nodes import (
+    DEEPEST,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+)
 from connectors.formats.avro.steps import DURATION
 from connectors.formats.plain import VALUE
 from eos.errors import SpecError
@@ -64,10 +75,6 @@ class ArrowTypes:
             message = f"the Avro type {record.name} contains itself, and a column cannot"
             raise SpecError(message, remedy="leave the field out of the reader's schema: it is then skipped")
         return [self._field(each.name, each.type, [*inside, record.name], depth) for each in record.fields]
-
-    def members(self, types: Sequence[Node], inside: Sequence[str]) -> list[pa.Field]:
-        """Return the fields of the STRUCT of a union of several types."""
-        return [pa.field(member_name(each), self.type(each, inside)) for each in types]
 
     def type(self, node: Node, inside: Sequence[str]) -> pa.DataType:
         """Return the type of a column that holds these values, or null."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from connectors.formats.avro.bounds import check_bounds
+from connectors.formats.avro.nodes import check_bounds
 from eos.errors import SpecError
 
 

@@ -10,9 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from connectors.formats.avro.bounds import check_bounds
 from eos.errors import SpecError
 
+DEEPEST: Final = 64
+"""Levels of types in types, of the columns and of values that are skipped."""
+MOST_SKIPPED: Final = 10_000
+"""Parts of the values that are skipped in one record."""
+_MOST_PARTS: Final = 50_000
+"""Types, fields, branches and symbols of a schema."""
+_DEEPEST_JSON: Final = 200
+"""Levels of objects and lists in a schema's JSON. A record in a record takes three."""
 _PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _NO_DEFAULT: Final = object()
 _MOST_BYTES: Final = 2**31 - 1
@@ -121,7 +128,7 @@ class Schema:
 def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
     """Parse the JSON text of a schema. `references`: schemas that define the names it uses, each before its first use.
 
-    Raises SpecError for a text that is not an Avro schema, with the reason of the parser, and for one beyond `bounds`.
+    Raises SpecError for a text that is not an Avro schema, with the reason of the parser, and for too large a one.
     """
     from fastavro import schema as parser  # of the extra `avro`
 
@@ -144,6 +151,24 @@ def parse_schema(text: str, references: Sequence[str] = ()) -> Schema:
     except (parser.SchemaParseException, ValueError, KeyError, TypeError, AttributeError) as error:
         raise SpecError(f"not an Avro schema: {error}", remedy="check its JSON text") from error
     return Schema(root, builder.named, bytes.fromhex(digest)[::-1])
+
+
+def check_bounds(schema: Any) -> None:
+    """Raise SpecError for the JSON of a schema that is too large, or nested too deeply. Takes any JSON.
+
+    This bounds the time and the memory for a schema, and the depth of each recursion over it. So the outcome of a
+    record does not depend on the size of a stack.
+    """
+    left, parts = [(schema, 0)], 0
+    while left:
+        node, depth = left.pop()
+        if depth > _DEEPEST_JSON:
+            raise SpecError("the Avro schema is nested too deeply", remedy="nest its types less deeply")
+        inner = list(node.values()) if isinstance(node, dict) else node if isinstance(node, list) else []
+        parts += len(node) if isinstance(node, list) else 1
+        if parts > _MOST_PARTS:
+            raise SpecError(f"the Avro schema has more than {_MOST_PARTS:,} parts", remedy="divide its records")
+        left += [(each, depth + 1) for each in inner if isinstance(each, dict | list)]
 
 
 class _Builder:

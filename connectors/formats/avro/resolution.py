@@ -12,12 +12,23 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.formats.avro.arrow_types import ArrowTypes, not_null, takes_null
-from connectors.formats.avro.bounds import MOST_SKIPPED
 from connectors.formats.avro.cursor import ALL, Cursor
 from connectors.formats.avro.defaults import encode_default
 from connectors.formats.avro.groups import Unreadable
 from connectors.formats.avro.nested import ArrayStep, MapStep, MembersStep, MemberStep, RecordStep, UnionStep
-from connectors.formats.avro.nodes import Array, Enum, Field, Fixed, Map, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.nodes import (
+    MOST_SKIPPED,
+    Array,
+    Enum,
+    Field,
+    Fixed,
+    Map,
+    Node,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+)
 from connectors.formats.avro.skipping import Skip, least_bytes, most_parts
 from connectors.formats.avro.steps import (
     BooleanStep,
@@ -175,7 +186,7 @@ class _Resolver:
             raise IncompatibleError("; ".join(step.reason for step in steps if isinstance(step, Unreadable)))
         if len(types) == 1:
             return UnionStep(what, steps, kind)
-        return MembersStep(what, steps, members, self._types.members(types, inside))
+        return MembersStep(what, steps, members, list(kind))
 
     def _into_union(self, written: Node, read: Union, what: str, inside: Sequence[str]) -> Step:
         if written == _NULL and takes_null(read):
@@ -183,7 +194,7 @@ class _Resolver:
         types = not_null(read)
         member = self._choice(written, types, what, inside)
         step = self._step(written, types[member], what, inside)
-        return step if len(types) == 1 else MemberStep(step, member, self._types.members(types, inside))
+        return step if len(types) == 1 else MemberStep(step, member, list(self._types.type(read, inside)))
 
     def _choice(self, writer: Node, types: Sequence[Node], what: str, inside: Sequence[str]) -> int:
         """Return the number of the type that takes the writer's: one of the same name if possible, else the first."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from connectors.api.contracts import Finding
-from connectors.api.decoding import Decoded, DecodedTables
 from connectors.formats.avro.arrow_types import ArrowTypes
 from connectors.formats.avro.avro_format import AvroFormat, columns_of
 from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Record
 from connectors.formats.avro.writers import RegisteredWriters, Writer
-from connectors.formats.tables import TablesOutcome, columns_problem, common_rows
+from connectors.formats.registered_tables import RegisteredTables
+from connectors.formats.tables import TablesOutcome, columns_problem, taken
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000
@@ -25,43 +23,15 @@ _KEPT: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class SelfDescribingAvro:
+class SelfDescribingAvro(RegisteredTables[RegisteredWriters]):
     """`AvroFormat` decodes the rows of each record type, with the writer's schema as the reader's.
 
-    The name of a table is the full name of the record. Its key is empty: a record's key need not be a part of the row.
-    Bad is also a tombstone, which names no schema, and a record of a schema whose values are not records.
+    The name of a table is the full name of the record. Bad is also a record of a schema whose values are not records.
     """
 
-    writers: RegisteredWriters
     truncate: bool = False  # nanoseconds
 
-    @property
-    def schema(self) -> pa.Schema:
-        """No column: records of several schemas need not have one in common."""
-        return pa.schema([])
-
-    @property
-    def names_schemas(self) -> bool:
-        """Always. See NamedSchemas."""
-        return True
-
-    def with_schemas(self, known: Mapping[str, str]) -> SelfDescribingAvro:
-        """Return this format with pinned schemas. See NamedSchemas."""
-        return replace(self, writers=replace(self.writers, pinned=known))
-
-    def check(self) -> Sequence[Finding]:
-        """Return the findings for `eos doctor`: whether the registry answers."""
-        return self.writers.check()
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """Decode rows without columns: which records are rows."""
-        return common_rows(self.decode_tables(pa.nulls(len(values), pa.binary()), values), self.schema)
-
-    def decode_tables(self, keys: pa.Array, values: pa.Array) -> DecodedTables:
-        """Decode a batch, all records of one schema at once. See SelfDescribingFormat."""
-        outcome = TablesOutcome(values)
-        outcome.reject_tombstones("a record without a value names no schema, and belongs to no table")
-        values = values if outcome.given.all() else values.filter(pa.array(outcome.given))
+    def _add_tables(self, values: pa.Array, outcome: TablesOutcome) -> None:
         header = self.writers.header
         ids, marked = header.keys(values)
         outcome.reject(np.flatnonzero(~marked), header.missing)
@@ -73,10 +43,8 @@ class SelfDescribingAvro:
             if isinstance(table, str):
                 outcome.reject(places, f"written with {name}: {table}")
             else:
-                group = values if len(places) == len(values) else values.take(pa.array(places))
                 decoder = AvroFormat(table.reader, self.writers, self.truncate)
-                outcome.add(table.name, (), places, decoder.decode(group))
-        return outcome.decoded()
+                outcome.add(table.name, (), places, decoder.decode(taken(values, places)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,22 @@ from typing import Final
 
 import numpy as np
 
-from connectors.formats.avro.bounds import DEEPEST, MOST_SKIPPED
 from connectors.formats.avro.cursor import Cursor, Rows
 from connectors.formats.avro.groups import by_branch, items
-from connectors.formats.avro.nodes import Array, Enum, Fixed, Map, Named, Node, Primitive, Record, Schema, Union
+from connectors.formats.avro.nodes import (
+    DEEPEST,
+    MOST_SKIPPED,
+    Array,
+    Enum,
+    Fixed,
+    Map,
+    Named,
+    Node,
+    Primitive,
+    Record,
+    Schema,
+    Union,
+)
 
 _TEXT: Final = Primitive("string")
 

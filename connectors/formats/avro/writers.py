@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -12,8 +12,8 @@ from connectors.api.contracts import Finding
 from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Schema, parse_schema
 from connectors.formats.framing import CONFLUENT, Header
-from connectors.formats.registered import fingerprint_of, pinned_schemas, unusable
-from connectors.schema_registry.client import Connection, RegisteredSchema, check_registry, schemas_of
+from connectors.formats.registered import PinnedRegistry, fingerprint_of, pinned_schemas, unusable
+from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000
@@ -86,15 +86,10 @@ class GivenWriters(Writers):
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredWriters(Writers):
+class RegisteredWriters(PinnedRegistry, Writers):
     """The id in front of a record is of a schema in a registry."""
 
-    registry: Connection
-    pinned: Mapping[str, str] = field(default_factory=dict)  # name -> fingerprint, of head (H35)
     header: ClassVar[Header] = CONFLUENT
-
-    def check(self) -> Sequence[Finding]:
-        return [check_registry(self.registry)]
 
     def find(self, keys: Sequence[int]) -> Mapping[int, Writer]:
         found = pinned_schemas(self.registry, keys, self.pinned)

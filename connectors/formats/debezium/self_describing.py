@@ -13,8 +13,7 @@ from connectors.api.decoding import Decoded, DecodedTables
 from connectors.formats.change_rows import EVENT
 from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.table_events import TableEncoding
-from connectors.formats.spans import Ints
-from connectors.formats.tables import TablesOutcome, common_rows
+from connectors.formats.tables import TablesOutcome, common_rows, taken
 
 
 @dataclass(frozen=True)
@@ -59,10 +58,6 @@ class SelfDescribingDebezium:
             keys, values = keys.filter(mask), values.filter(mask)
         for group in self.encoding.tables(keys, values, outcome):
             decoder = DebeziumFormat(group.table.row, group.encoding, self.truncate)
-            own_keys, own_values = (_taken(each, group.places) for each in (keys, values))
+            own_keys, own_values = (taken(each, group.places) for each in (keys, values))
             outcome.add(group.table.name, group.key, group.places, decoder.decode_records(own_keys, own_values))
         return outcome.decoded()
-
-
-def _taken(column: pa.Array, places: Ints) -> pa.Array:
-    return column if len(places) == len(column) else column.take(pa.array(places))

@@ -21,7 +21,6 @@ from connectors.formats.protobuf.resolution import IncompatibleError, Resolution
 from connectors.formats.protobuf.wire import Messages, messages_of
 from connectors.formats.protobuf.writers import RegisteredWriters, Writer
 from connectors.formats.spans import Ints
-from connectors.schema_registry.client import check_registry
 from eos.errors import SpecError
 
 _PLANS: Final = 1_000
@@ -66,7 +65,7 @@ class ProtobufFormat:
 
     def check(self) -> Sequence[Finding]:
         """Return the findings for `eos doctor`: whether the registry answers, if there is one."""
-        return () if self.writers is None else [check_registry(self.writers.registry)]
+        return () if self.writers is None else self.writers.check()
 
     def decode(self, values: pa.Array) -> Decoded:
         """Decode a batch, all records of one writer at once.

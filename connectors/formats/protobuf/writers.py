@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 from connectors.formats.protobuf.compiler import compile_text
 from connectors.formats.protobuf.descriptors import message_names, name_at
 from connectors.formats.protobuf.indexes import Written
-from connectors.formats.registered import fingerprint_of, pinned_schemas, unusable
+from connectors.formats.registered import PinnedRegistry, fingerprint_of, pinned_schemas, unusable
 from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of
 from eos.errors import SpecError
 
@@ -28,11 +28,8 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredWriters:
-    """The schemas of a registry. Pickled into tasks."""
-
-    registry: Connection
-    pinned: Mapping[str, str] = field(default_factory=dict)  # name -> fingerprint, of head (H35)
+class RegisteredWriters(PinnedRegistry):
+    """The id in front of a record is of a schema in a registry."""
 
     def find(self, ids: Sequence[int]) -> dict[int, Writer]:
         """Return the writer of each id. See pinned_schemas."""

@@ -12,9 +12,8 @@ import pytest
 
 from connectors.api.decoding import Decoded
 from connectors.formats.avro.avro_format import AvroFormat
-from connectors.formats.avro.bounds import DEEPEST
 from connectors.formats.avro.inlining import inlined
-from connectors.formats.avro.nodes import parse_schema
+from connectors.formats.avro.nodes import DEEPEST, parse_schema
 from connectors.formats.avro.self_describing import SelfDescribingAvro
 from connectors.formats.avro.writers import OneWriter, RegisteredWriters
 from connectors.formats.ddl import parse_ddl
