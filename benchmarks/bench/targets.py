@@ -85,7 +85,7 @@ def mysql(place: Place, commit: str) -> Target:
     asking = sqlalchemy.create_engine(url, poolclass=sqlalchemy.StaticPool)
     return replace(
         _table(url, {"connector": "mysql", "url": url}, commit),
-        logins=partial(_number, asking, "SHOW GLOBAL STATUS LIKE 'Connections'"),
+        logins=partial(number, asking, "SHOW GLOBAL STATUS LIKE 'Connections'"),
     )
 
 
@@ -96,7 +96,7 @@ def postgresql(place: Place, commit: str) -> Target:
     asking = sqlalchemy.create_engine(url, poolclass=sqlalchemy.StaticPool, isolation_level="AUTOCOMMIT")
     return replace(
         _table(url, {"connector": "postgresql", "url": url}, commit),
-        logins=partial(_number, asking, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"),
+        logins=partial(number, asking, "SELECT sessions FROM pg_stat_database WHERE datname = current_database()"),
     )
 
 
@@ -124,7 +124,8 @@ def execute(url: str, statement: str) -> None:
         connection.execute(sqlalchemy.text(statement))
 
 
-def _number(engine: sqlalchemy.Engine, statement: str) -> int:
+def number(engine: sqlalchemy.Engine, statement: str) -> int:
+    """Return the last value of a statement's only row."""
     with engine.connect() as connection:
         return int(connection.exec_driver_sql(statement).one()[-1])
 

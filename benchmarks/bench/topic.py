@@ -14,6 +14,8 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from integration_tests import topics
 
 PARTITIONS = 4
+USERS, AMOUNTS = 1000, 977
+"""Different values of two columns."""
 _AT_ONCE = 100_000
 SCHEMA = "id BIGINT, user STRING, amount DOUBLE, ts TIMESTAMP"
 
@@ -22,8 +24,8 @@ def value(number: int) -> bytes:
     """One record."""
     return b'{"id":%d,"user":"user-%d","amount":%d.25,"ts":"2026-11-21T00:00:00"}' % (
         number,
-        number % 1000,
-        number % 977,
+        number % USERS,
+        number % AMOUNTS,
     )
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -14,7 +15,7 @@ from typing import Any, Final
 import psutil
 import sqlalchemy
 
-from benchmarks.bench.targets import execute
+from benchmarks.bench.targets import execute, number
 from connectors.sql import pool
 from connectors.testing.rows import rows
 from connectors.testing.sink_driver import SinkDriver
@@ -137,7 +138,7 @@ def _on_postgres() -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[]
     asking = sqlalchemy.create_engine(server.admin_url, poolclass=sqlalchemy.StaticPool, isolation_level="AUTOCOMMIT")
     counting = f"SELECT sessions FROM pg_stat_database WHERE datname = '{name}'"
     try:
-        yield PostgresTarget(f"{server.url}{name}", None), psutil.Process(server.pid), _number(asking, counting)
+        yield PostgresTarget(f"{server.url}{name}", None), psutil.Process(server.pid), partial(number, asking, counting)
     finally:
         execute(server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
 
@@ -151,14 +152,7 @@ def _on_mysql(services: Services) -> Iterator[tuple[DatabaseTarget, psutil.Proce
         pid = int(Path(str(connection.exec_driver_sql("SELECT @@pid_file").scalar_one())).read_text())
     try:
         url = f"{services.database_url.rstrip('/')}/{name}"
-        yield MySqlTarget(url, None), psutil.Process(pid), _number(asking, "SHOW GLOBAL STATUS LIKE 'Connections'")
+        logins = partial(number, asking, "SHOW GLOBAL STATUS LIKE 'Connections'")
+        yield MySqlTarget(url, None), psutil.Process(pid), logins
     finally:
         databases.drop(services, name)
-
-
-def _number(engine: sqlalchemy.Engine, statement: str) -> Callable[[], int]:
-    def ask() -> int:
-        with engine.connect() as connection:
-            return int(connection.exec_driver_sql(statement).one()[-1])
-
-    return ask

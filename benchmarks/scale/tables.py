@@ -16,10 +16,9 @@ from typing import Any, Final
 
 import sqlalchemy
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from benchmarks.bench.product import Product, spec
+from benchmarks.bench.targets import number
 from benchmarks.scale.measured import phases_s
 from integration_tests import databases, topics
 from integration_tests.services import Services
@@ -66,10 +65,7 @@ class _Shop:
 
     def __post_init__(self) -> None:
         self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20, "enable.idempotence": True})
-        client = AdminClient({"bootstrap.servers": self.bootstrap})
-        new = [NewTopic(each, num_partitions=1, replication_factor=1) for each in self.topics]
-        for future in client.create_topics(new, operation_timeout=60, request_timeout=120).values():
-            future.result(120)
+        topics.create_all(self.bootstrap, self.topics, 1, {})
 
     @property
     def topics(self) -> Sequence[str]:
@@ -78,11 +74,11 @@ class _Shop:
     def insert(self, tables: Iterable[int], count: int) -> None:
         """Add so many rows to each of these tables; returns when the broker has their events."""
         for table in tables:
-            for number in range(self.rows[table], self.rows[table] + count):
-                after = {f"c{column}": number + column for column in range(_COLUMNS)}
+            for key in range(self.rows[table], self.rows[table] + count):
+                after = {f"c{column}": key + column for column in range(_COLUMNS)}
                 value = {"schema": _OF_EVENT, "payload": {"before": None, "after": after, "op": "c"}}
-                key = {"schema": _OF_KEY, "payload": {"c0": number}}
-                self._producer.produce(self.topics[table], json.dumps(value), json.dumps(key))
+                named = {"schema": _OF_KEY, "payload": {"c0": key}}
+                self._producer.produce(self.topics[table], json.dumps(value), json.dumps(named))
                 self._producer.poll(0)
             self.rows[table] += count
         if left := self._producer.flush(60):
@@ -155,8 +151,7 @@ def _check(engine: sqlalchemy.Engine, rows: Sequence[int]) -> None:
 
 
 def _status(engine: sqlalchemy.Engine, name: str) -> int:
-    with engine.connect() as connection:
-        return int(connection.exec_driver_sql(f"SHOW GLOBAL STATUS LIKE '{name}'").one()[-1])
+    return number(engine, f"SHOW GLOBAL STATUS LIKE '{name}'")
 
 
 def _memory_mb(product: Product) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -23,13 +23,12 @@ from integration_tests import databases, topics
 from integration_tests.services import Services
 
 
-@dataclass(slots=True)
-class Arena(AbstractContextManager["Arena"]):
-    """Use as a context manager. Each method is one run, and raises RuntimeError if it fails."""
+@dataclass
+class Measuring:
+    """Servers under measurement, and what is removed at the end. Use as a context manager."""
 
     services: Services
     _servers: Servers = field(init=False)
-    _topics: dict[int, str] = field(default_factory=dict)  # by size; made once, and read by every cold run
     _at_end: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Self:
@@ -38,6 +37,13 @@ class Arena(AbstractContextManager["Arena"]):
 
     def __exit__(self, *_: object) -> None:
         self._at_end.close()
+
+
+@dataclass
+class Arena(Measuring):
+    """Each method is one run, and raises RuntimeError if it fails."""
+
+    _topics: dict[int, str] = field(default_factory=dict)  # by size; made once, and read by every cold run
 
     def cold(self, system: System, rows: int) -> Measured:
         """See `cold`."""

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 import tempfile
-from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
 
 from benchmarks.bench.comparison import cold
-from benchmarks.bench.comparison.arena import own_topic, working
+from benchmarks.bench.comparison.arena import Measuring, own_topic, working
 from benchmarks.bench.comparison.expected import Expected
-from benchmarks.bench.comparison.meter import Servers
 from benchmarks.bench.comparison.plan import Step
 from benchmarks.bench.comparison.results import Measured
 from benchmarks.bench.formats.forms import FORMS, Form, fill
-from integration_tests.services import Services
 from integration_tests.services.registry_native import SchemaRegistry
 
 
-@dataclass(slots=True)
-class FormatsArena(AbstractContextManager["FormatsArena"]):
-    """Use as a context manager."""
+@dataclass
+class FormatsArena(Measuring):
+    """Each call of `measure` is one run."""
 
-    services: Services
-    _servers: Servers = field(init=False)
     _registry: SchemaRegistry | None = None
     _filled: dict[tuple[str, int], tuple[str, Expected]] = field(default_factory=dict)  # read by every run
-    _at_end: ExitStack = field(default_factory=ExitStack)
-
-    def __enter__(self) -> Self:
-        self._servers = Servers.of(self.services)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._at_end.close()
 
     def fill(self, step: Step) -> tuple[str, Expected]:
         """Return the topic of a run, and what it becomes. Fills it the first time, which takes half a minute a million.

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.bench.topic import PARTITIONS
+from benchmarks.bench.topic import AMOUNTS, PARTITIONS
 
 CREATED, UPDATED, DELETED = 0, 1, 2
 OPERATIONS: Final = "cud"
@@ -19,7 +19,6 @@ _DELETION: Final = 18
 _PER_BLOCK: Final = BLOCK - len(_UPDATES) - 1
 _DELETED_OF_BLOCK: Final = 2
 """The first two rows that a block creates are deleted, by the blocks 2 n and 2 n + 1 for block n."""
-_AMOUNTS: Final = 977
 _SEED: Final = 24
 
 Numbers = NDArray[np.int64]
@@ -62,7 +61,7 @@ def changes(count: int) -> Changes:
         created_before,
     )
     ids = rows * PARTITIONS + partitions
-    amounts = events % _AMOUNTS
+    amounts = events % AMOUNTS
     after = np.where(operations == DELETED, -1, amounts)
     return Changes(operations, ids, _before(ids, after), after)
 

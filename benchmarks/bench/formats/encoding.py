@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from benchmarks.bench.formats.changes import DELETED, OPERATIONS, Changes
-from benchmarks.bench.topic import PARTITIONS
+from benchmarks.bench.topic import AMOUNTS, PARTITIONS, USERS
 
-USERS: Final = 1000
-AMOUNTS: Final = 977
 _TIME_S: Final = 1_795_219_200  # 2026-11-21T00:00:00Z
 _FILE: Final = "binlog.000003"
 _FIRST_POSITION: Final = 157

@@ -81,7 +81,7 @@ def _debezium_avro(rows: int, register: Register) -> Content:
 
 
 def _rows_expected(rows: int) -> Expected:
-    checksum = sum(_checksum(number, number % encoding.AMOUNTS) for number in range(rows))
+    checksum = sum(_checksum(number, number % topic.AMOUNTS) for number in range(rows))
     simple = numbered(rows)
     return Expected(simple.rows, simple.last_ids, simple.ids_sum, checksum)
 
@@ -95,7 +95,7 @@ def _changes_expected(events: Changes) -> Expected:
 
 def _checksum(number: int, amount: int) -> int:
     """Of a row, as `Table` takes it."""
-    text = f"{number}|user-{number % encoding.USERS}|{amount}.25|2026-11-21 00:00:00.000000"
+    text = f"{number}|user-{number % topic.USERS}|{amount}.25|2026-11-21 00:00:00.000000"
     return zlib.crc32(text.encode())
 
 
