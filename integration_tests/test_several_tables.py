@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -215,6 +216,62 @@ def test_a_look_shows_the_first_rows_of_each_table(copy: Pipeline, shop: Shop, e
     assert "A run could not write these rows: sink" in shown.output
     assert copy.table.execute("SHOW TABLES") == before
     assert not copy.location.exists()
+
+
+class _Events:
+    """Records of several kinds in one topic."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.of_kind: dict[str | None, dict[int, int]] = {}
+        """By kind, the amount of each id as its last record has it."""
+        self.records: Counter[str | None] = Counter()
+        self._producer = Producer({"bootstrap.servers": bootstrap})
+        self._topic = topic
+        self._chance = random.Random(24)
+
+    def send(self, count: int, *kinds: str | None) -> None:
+        for _ in range(count):
+            kind, number, amount = self._chance.choice(kinds), self._chance.randrange(_KEYS), self.records.total()
+            value = json.dumps({"id": number, "kind": kind, "amount": amount})
+            self._producer.produce(self._topic, value, str(number), number % _PARTITIONS)
+            self.of_kind.setdefault(kind, {})[number] = amount
+            self.records[kind] += 1
+        assert self._producer.flush(60) == 0
+
+
+@pytest.mark.any_server
+@pytest.mark.timeout(600)
+def test_each_value_of_a_column_has_its_table(copy: Pipeline, topic: TopicFactory, eos: CommandLine) -> None:
+    """Kills, a value that appears while the pipeline lives, and values that name no table."""
+    name = topic(partitions=_PARTITIONS)
+    del copy.source["topics_pattern"]
+    copy.source.update(topics=[name], format={"type": "json", "schema": "id BIGINT, kind STRING, amount BIGINT"})
+    (sink,) = copy.spec["sinks"]
+    del sink["deleted"]
+    rewrite = [{"match": "kind_secret", "to": None}, {"match": "kind_(.*)", "to": r"copy_\1"}]
+    sink |= {"table": "kind_${column.kind}", "rewrite": rewrite, "key": ["id"]}
+    events = _Events(copy.source["bootstrap_servers"], name)
+    events.send(500, "order", "refund")
+    asked = eos.run(["preview", str(copy.write_spec()), "--json"], copy.environment)
+    assert asked.code == 0, asked.output
+    shown = json.loads(asked.output[asked.output.index("{\n") :])["tables"]
+    assert {each["table"] for each in shown} == {"copy_order", "copy_refund"}
+    kill_at(copy, "before-decide", "after-decide", "applying", "after-commits")
+    events.send(500, "order", "return")
+    kill_at(copy, "before-decide")
+    events.send(40, "order", "secret", None)
+    copy.catch_up()
+    for kind in ("order", "refund", "return"):
+        assert copy.table.execute(f"SELECT id, amount FROM copy_{kind} ORDER BY id") == sorted(
+            events.of_kind[kind].items()
+        )
+        assert events.records[kind] > 100
+    assert copy.prepared() == []
+    letter = copy.spec["dead_letter"]
+    reasons = [each.reason for each in drain(letter["bootstrap_servers"], letter["topic"])]
+    assert sum("NULL in column kind" in reason for reason in reasons) == events.records[None] > 0
+    assert sum("kind = 'secret'" in reason for reason in reasons) == events.records["secret"] > 0
+    assert len(reasons) == events.records[None] + events.records["secret"]
 
 
 @pytest.mark.parametrize("server", ["database", pytest.param("postgres_database", marks=pytest.mark.any_server)])

@@ -44,15 +44,20 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out long searches and mutants, or all other tests."""
+    for each in items:
+        if (long_s := searches.OF_SUITES_S.get(getattr(each, "originalname", each.name))) is not None:
+            each.add_marker(pytest.mark.search(long_s))
     seed, which = seed_of_run(), config.getoption("--searches")
     if seed is None or which == "all":
         return
-    long_s = {each.nodeid: marker.args[0] for each in items if (marker := each.get_closest_marker("search"))}
+    searches_s = {each.nodeid: marker.args[0] for each in items if (marker := each.get_closest_marker("search"))}
     mutants = {each.nodeid for each in items if each.get_closest_marker("mutant")}
-    taken = {each.nodeid for each in items} - long_s.keys() - mutants
+    taken = {each.nodeid for each in items} - searches_s.keys() - mutants
     if which == "some":
-        taken = searches.of_run(long_s, seed) | mutants
-    omitted = dict.fromkeys(long_s.keys() - taken, left_out.SEARCH) | dict.fromkeys(mutants - taken, left_out.MUTANT)
+        taken = searches.of_run(searches_s, seed) | mutants
+    omitted = dict.fromkeys(searches_s.keys() - taken, left_out.SEARCH) | dict.fromkeys(
+        mutants - taken, left_out.MUTANT
+    )
     left_out.recorder(config).leave_out(config, omitted)
     config.hook.pytest_deselected(items=[each for each in items if each.nodeid not in taken])
     items[:] = [each for each in items if each.nodeid in taken]

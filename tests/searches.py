@@ -1,9 +1,10 @@
 """Explorations that take long, and which part of them a run takes.
 
-A test that is marked `search(seconds)` explores many worlds. All of them together take more than ten minutes. With
-`--searches none` (`scripts/test`) a run takes those tests alone that are not marked, and with `--searches some`
-(`scripts/test --more`) marked ones of a fifth of that time, which its seed chooses, and the mutants of
-`tests/mutants/test_sample.py`. Who changes the protocol, its model or its simulation runs all of them.
+A test that is marked `search(seconds)` explores many worlds, or the memory that many rows or large ones need. All of
+them together take more than a quarter of an hour. With `--searches none` (`scripts/test`) a run takes those tests alone
+that are not marked, and with `--searches some` (`scripts/test --more`) marked ones of a fifth of that time, which its
+seed chooses, and the mutants of `tests/mutants/test_sample.py`. Who changes the protocol, its model or its simulation
+runs all of them, and who changes how a format reads its records runs those of the format.
 
 Hypothesis tries a third of its examples, new ones in each run, and all of them with `EOS_MATRIX_SEED=all`.
 """
@@ -20,8 +21,10 @@ import pytest
 from integration_tests.harness.rotation import seed_of_run
 
 PART: Final = 1 / 5
+OF_SUITES_S: Final = {"test_a_million_rows": 5.0, "test_a_million_values": 9.0}
+"""Tests of `eos.testing` that are searches here, by name; in a suite of somebody else's they always run."""
 MARKERS: Final = (
-    "search(seconds): the test explores worlds, so long on an idle core; see tests/searches.py",
+    "search(seconds): the test explores worlds or memory, so long on an idle core; see tests/searches.py",
     "mutant: the test breaks the product, and takes seconds for it; see tests/searches.py",
 )
 

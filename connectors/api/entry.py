@@ -6,6 +6,7 @@ A connector's package has one subclass for each entry, in a module that imports 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 TWO_PHASE: Final = "two-phase"
 """The commit variant in which rows wait in the target itself, as prepared transactions."""
 
+
+PLACEHOLDER: Final = re.compile(r"topic|schema|column\..+", re.DOTALL)
+"""Names that `table: "${name}"` has for what rows give: their topic, their schema, and their value in a column."""
 
 _OF_CORE: Final = {"name": "name", "connector": "connector", "from": "from_", "commit": "commit"}
 """Keys of an entry that the core reads, each with its field. Their values are texts."""

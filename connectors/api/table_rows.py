@@ -7,7 +7,7 @@ its key are in the metadata of the batch's schema, so the batch passes through e
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, runtime_checkable
 
@@ -72,10 +72,13 @@ class MultiTableSink(Protocol):
         Raises TargetError for rows that do not fit, SinkUnavailableError if the service does not answer.
         """
 
+    def rows_by_table(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of each table, for `dry_run_table`. `rows`: of one topic and one schema. Does not block."""
+
     def dry_run_table(self, rows: pa.RecordBatch) -> tuple[str, Sequence[str]]:
         """Return the table of rows, and the columns that a run would write, in their order. Changes nothing.
 
-        `rows`: of one table. Raises as `learn`. Called by: `eos preview`.
+        `rows`: of one table, as `rows_by_table` gives them. Raises as `learn`. Called by: `eos preview`.
         """
 
 

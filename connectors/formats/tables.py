@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -89,27 +89,6 @@ def common_rows(found: DecodedTables, schema: pa.Schema) -> Decoded:
     for table in found.tables:
         outcome.add(table.places, table.rows.select(schema.names), {})
     return Decoded(outcome.decoded().rows, found.bad, found.schemas, found.omitted)
-
-
-def taken(column: pa.Array, places: Ints) -> pa.Array:
-    """Return the values in these ascending places; all of them cost nothing."""
-    return column if len(places) == len(column) else column.take(pa.array(places))
-
-
-def by_group(*codes: Ints) -> Iterator[tuple[tuple[int, ...], Ints]]:
-    """Yield each combination of codes that records have, with the ascending places of these records.
-
-    `codes`: of each record, not negative. Combinations are in the order of their first records.
-    """
-    joined = np.zeros(len(codes[0]), np.int64)
-    for each in codes:
-        joined = joined * (int(each.max(initial=0)) + 1) + each
-        joined = np.unique(joined, return_inverse=True)[1].astype(np.int64)
-    order = np.argsort(joined, kind="stable")
-    starts = np.flatnonzero(np.diff(joined[order], prepend=-1))
-    groups = sorted(np.split(order, starts[1:]), key=lambda each: int(each[0])) if len(order) else []
-    for places in groups:
-        yield tuple(int(each[places[0]]) for each in codes), places
 
 
 def columns_problem(names: Sequence[str], own: Collection[str] = ()) -> str:

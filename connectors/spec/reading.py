@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
+from connectors.api.entry import PLACEHOLDER
 from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
@@ -27,10 +28,8 @@ _SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"
 _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 """Sections whose keys are a plugin's: at any depth, one may be a password."""
 
-PLACEHOLDERS: Final = frozenset({"topic", "schema"})
-"""Names in a template that rows give a value, as in `table: "${topic}"`."""
 _TEMPLATES: Final = (("table",),)
-"""Keys of sinks whose value may be a template."""
+"""Keys of sinks whose value may have placeholders."""
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",))
 """Never a secret, wherever it comes from: an error must name the place."""
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
@@ -184,8 +183,8 @@ class _Builder:
             self.unresolved.add(where)
             return text
         try:
-            kept = PLACEHOLDERS if path[:1] == ("sinks",) and path[-1:] in _TEMPLATES else frozenset()
-            text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES, kept=kept)
+            is_template = path[:1] == ("sinks",) and path[-1:] in _TEMPLATES
+            text = self._substitution.apply(text, is_secret=path[-1:] not in _ADDRESSES, is_template=is_template)
         except UnresolvedError as error:
             self.mistakes.append(Mistake(where, node.line, error.found, error.allowed, error.suggestion))
             self.unresolved.add(where)
@@ -223,10 +222,10 @@ class _Substitution:
         self._places: dict[str, Secrets] = {}
         self.secrets: set[str] = set()
 
-    def apply(self, text: str, *, is_secret: bool = True, kept: frozenset[str] = frozenset()) -> str:
+    def apply(self, text: str, *, is_secret: bool = True, is_template: bool = False) -> str:
         """The text with its references resolved, which are secrets from then on. Raises UnresolvedError.
 
-        Reads a named file once. `kept`: names of placeholders, which stay as they are.
+        Reads a named file once. `is_template`: placeholders stay as they are.
         """
         if "${" not in text:
             return text
@@ -235,7 +234,7 @@ class _Substitution:
         for match in _REFERENCE.finditer(text):
             pieces.append(text[end : match.start()])
             end = match.end()
-            if match[0] == "$${" or match[1] in kept:
+            if match[0] == "$${" or (is_template and match[2] and PLACEHOLDER.fullmatch(match[1])):
                 pieces.append("${" if match[0] == "$${" else match[0])
                 continue
             value, is_default = self._resolve(match)

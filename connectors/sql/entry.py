@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from connectors.api.database import LEARNS_AT_ONCE, Database, DatabaseUse
-from connectors.api.entry import TWO_PHASE, DeadLetterEntry, SinkEntry
+from connectors.api.entry import PLACEHOLDER, TWO_PHASE, DeadLetterEntry, SinkEntry
 from connectors.api.fields import SLOTS, AtLeastOne, NonEmpty, Slots, Title, database_url, matching, regular_expression
 from connectors.api.guarantee import EXACTLY_ONCE, Guarantee, PipelineContext, at_least_once, with_each_checkpoint
 from connectors.api.guarantee import log_needs as needs_of_log
@@ -56,9 +56,8 @@ _UPSERT_LIMITS: Final = (
 )
 
 
-PLACEHOLDERS: Final = frozenset({"topic", "schema"})
-"""Names that stand in `table` as `${name}`, for rows of several tables."""
-_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}?")
+_REFERENCE: Final = re.compile(r"\$\{([^{}]*)\}?")
+_COLUMN: Final = "column."
 
 SqlType = Annotated[
     str, matching(r"[A-Za-z]\w*( \w+)*( ?\(\d+(, ?\d+)?\))?( \w+)*", "a type of SQL, such as VARCHAR(80)")
@@ -89,6 +88,8 @@ class TableOverride(Strict):
 
     key: Annotated[list[NonEmpty], Field(min_length=1)] | None = None
     """With `commit: upsert`: the columns of the key, if the records' keys do not name them."""
+    select: Annotated[list[NonEmpty], Field(min_length=1)] = Field(default_factory=list)
+    """The columns of the rows that the table takes; without it, all."""
     columns: Annotated[dict[NonEmpty, NonEmpty], Field(min_length=1)] = Field(default_factory=dict)
     """As `columns` of a sink."""
     types: Annotated[dict[NonEmpty, SqlType], Field(min_length=1)] = Field(default_factory=dict)
@@ -109,8 +110,9 @@ class TableEntry(SinkEntry):
     upsert_needs: ClassVar[tuple[str, ...]] = ()
 
     table: Title
-    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place. With `${topic}` or
-    `${schema}`, the name of the records' schema, each topic or schema has its table."""
+    """The target. `database.table` (MySQL) or `schema.table` (PostgreSQL) for one in another place. With `${topic}`,
+    `${schema}`, the name of the records' schema, or `${column.<name>}`, a column of the rows, each of these has its
+    table."""
     rewrite: Annotated[list[RewriteRule], Field(min_length=1)] = Field(default_factory=list)
     """With several tables: rules for their names. The first rule that matches a whole name is applied."""
     tables: Annotated[dict[Title, TableOverride], Field(min_length=1)] = Field(default_factory=dict)
@@ -194,10 +196,9 @@ class TableEntry(SinkEntry):
     @model_validator(mode="after")
     def _several_tables(self) -> Self:
         if self.has_several_tables:
-            if unknown := set(_PLACEHOLDER.findall(self.table)) - PLACEHOLDERS:
-                raise wrong(
-                    f"'${{{min(unknown)}}}' is unknown", *(f"${{{each}}}" for each in sorted(PLACEHOLDERS)), at="table"
-                )
+            named = _REFERENCE.findall(self.table)
+            if unknown := [name for name in named if not PLACEHOLDER.fullmatch(name)]:
+                raise wrong(f"'${{{unknown[0]}}}' is unknown", "${topic}", "${schema}", "${column.<name>}", at="table")
             if self.commit == TWO_PHASE:
                 raise wrong(
                     "several tables take their rows from a log", f"commit: {UPSERT}", f"commit: {LOG}", at="commit"
@@ -229,7 +230,8 @@ class TableEntry(SinkEntry):
     @property
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
         if self.has_several_tables:
-            return []
+            named = _REFERENCE.findall(self.table)
+            return [(("table",), each.removeprefix(_COLUMN)) for each in named if each.startswith(_COLUMN)]
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
         named += [(("types", name), name) for name in self.types]
@@ -258,7 +260,7 @@ class TableEntry(SinkEntry):
         from connectors.sql.table_settings import Rewrite, Route, TableSettings
 
         settings = {
-            table: TableSettings(tuple(each.key or ()), dict(each.columns), dict(each.types))
+            table: TableSettings(tuple(each.key or ()), tuple(each.select), dict(each.columns), dict(each.types))
             for table, each in self.tables.items()
         }
         route = Route(self.table, tuple(Rewrite(rule.match, rule.to) for rule in self.rewrite))

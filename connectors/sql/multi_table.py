@@ -1,4 +1,4 @@
-"""A sink with a table for each topic, or for each schema of its records. Its rows wait in a log.
+"""A sink with a table for each topic, schema or value of a column. Its rows wait in a log.
 
 The sink gets to know its tables by their rows (`MultiTableSink`). Each table is a sink of one table, opened for the
 schema of the rows.
@@ -21,8 +21,20 @@ from connectors.api.table_rows import TableChange, table_of
 from connectors.known import must_wait
 from connectors.log.place import LogPlace
 from connectors.log.writer import Segment
+from connectors.spark_types import spark_type
 from connectors.sql.table_settings import Route, TableSettings
-from connectors.sql.tables_writer import KnownTables, TableSink, TablesWriter, schema_of, topic_of
+from connectors.sql.tables_writer import (
+    LONGEST,
+    MOST_SCHEMAS,
+    KnownTables,
+    TableSink,
+    TablesWriter,
+    can_name_a_table,
+    rows_by_value,
+    schema_of,
+    topic_of,
+    values_of,
+)
 from eos.errors import TargetError
 from twophase.gather import at_once
 from twophase.ids import TransactionId
@@ -32,13 +44,8 @@ from twophase.values import Committable
 _log: Final = logging.getLogger("eos.sink")
 PLACE: Final = ("_topic", "_partition", "_offset")
 """Columns that the rows of every table have."""
-MOST_SCHEMAS: Final = 10_000
-"""Schemas of rows that a sink learns between two starts: more could fill the memory of the driver and of each task."""
 _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
-
-_LONGEST: Final = 300
-"""Characters of the name of a schema. No table has a longer name, and a regular expression may take hours for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +120,19 @@ class SqlTablesSink:
         shares = (tables[number::count] for number in range(count))
         at_once({f"{self.name} {n}": partial(self._learn, share, in_turn) for n, share in enumerate(shares)})
 
+    def rows_by_table(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        return rows_by_value(rows, self.route.columns)
+
     def dry_run_table(self, rows: pa.RecordBatch) -> tuple[str, Sequence[str]]:
         schema = schema_of(rows)
         table = self._table(schema)
-        return table, self._sink_of(table, schema).dry_run(pa.schema(list(schema)))
+        sink, columns = self._sink_of(table, schema)
+        return table, sink.dry_run(columns)
 
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> TablesWriter:
         assert self.log is not None
         segment = Segment(self.log.open(), transaction)
-        return TablesWriter(self.name, self._tables, segment, self.log.slots_for(replaces), transaction)
+        return TablesWriter(self._tables, self.route.columns, segment, self.log.slots_for(replaces), transaction)
 
     def direct_writer(self, transaction: TransactionId) -> DirectWriter:
         raise NotImplementedError
@@ -143,14 +154,29 @@ class SqlTablesSink:
 
     def _table(self, schema: pa.Schema) -> str:
         """Return the table of rows. Raises TargetError."""
-        topic, (name, _) = topic_of(schema), table_of(schema)
-        if len(name) > _LONGEST:
-            message = f"sink {self.name}: records of topic {topic} have a schema with a name of {len(name)} characters"
-            raise TargetError(message, remedy=f"give it a name of at most {_LONGEST} characters")
-        table = self.route.table(topic, name)
+        topic, (name, _), values = topic_of(schema), table_of(schema), values_of(schema)
+        of_topic = f"sink {self.name}: records of topic {topic} have"
+        if len(name) > LONGEST:
+            message = f"{of_topic} a schema with a name of {len(name)} characters"
+            raise TargetError(message, remedy=f"give it a name of at most {LONGEST} characters")
+        for column in self.route.columns:
+            if column not in schema.names:
+                remedy = f"correct ${{column.{column}}} in `table`, or set `unroutable: dead-letter`"
+                raise TargetError(f"{of_topic} no column {column}", remedy=remedy)
+            if not can_name_a_table(kind := schema.field(column).type):
+                remedy = "name tables by a column of text or of whole numbers"
+                raise TargetError(f"{of_topic} a column {column} of type {spark_type(kind)}", remedy=remedy)
+            if column not in values:
+                remedy = "set `unroutable: dead-letter` to put these records aside"
+                raise TargetError(f"{of_topic} NULL in column {column}, which names the table", remedy=remedy)
+            if len(values[column]) > LONGEST:
+                remedy = "set `unroutable: dead-letter` to put these records aside"
+                raise TargetError(f"{of_topic} more than {LONGEST} characters in column {column}", remedy=remedy)
+        table = self.route.table(topic, name, values)
         if not table:
             of_schema = f", schema {name}" * bool(name)
-            message = f"sink {self.name}: no table for records of topic {topic}{of_schema}"
+            of_values = "".join(f", {column} = {value!r}" for column, value in values.items())
+            message = f"sink {self.name}: no table for records of topic {topic}{of_schema}{of_values}"
             raise TargetError(message, remedy="correct `rewrite`, or set `unroutable: dead-letter` to put them aside")
         if table.rpartition(".")[2].casefold().startswith(_RESERVED):
             message = f"sink {self.name}: records of topic {topic} have the table {table}, a name of the protocol"
@@ -162,16 +188,18 @@ class SqlTablesSink:
         for table, schemas in tables:
             for schema in schemas:
                 with self._rejecting(schema):
-                    sink = self._sink_of(table, schema).open(pa.schema(list(schema)))
+                    sink, columns = self._sink_of(table, schema)
+                    sink = sink.open(columns)
                     topic = topic_of(schema)
                     _log.info("sink %s: topic %s, table %s: %d columns", self.name, topic, table, len(sink.columns))
                     for statement in sink.ran:
                         report(TableChange(table, statement, topic))
                     self._tables.add(schema.serialize().to_pybytes(), table, sink)
 
-    def _sink_of(self, table: str, schema: pa.Schema) -> TableSink:
-        """Return the sink of this table, for rows with this schema. Raises TargetError."""
-        return self.one.of_table(table, table_of(schema)[1], self.settings.get(table, TableSettings()))
+    def _sink_of(self, table: str, schema: pa.Schema) -> tuple[TableSink, pa.Schema]:
+        """Return the sink of this table, and what it takes of rows with this schema. Raises TargetError."""
+        settings = self.settings.get(table, TableSettings())
+        return self.one.of_table(table, table_of(schema)[1], settings), settings.select(schema)
 
     @contextmanager
     def _rejecting(self, schema: pa.Schema) -> Iterator[None]:

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
+import pyarrow as pa
+
+from connectors.api.contracts import EVENT_METADATA, METADATA
 from connectors.log.keyed import Upsert
 from connectors.sql.schema_migration import DeclaredTypes
 from eos.errors import TargetError
+
+_PLACEHOLDER: Final = re.compile(r"\$\{([^{}]*)\}")
+_COLUMN: Final = "column."
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +30,23 @@ class Rewrite:
 class Route:
     """Names the table of rows."""
 
-    pattern: str  # with `${topic}` and `${schema}`
+    pattern: str  # with `${topic}`, `${schema}` and `${column.<name>}`
     rewrite: Sequence[Rewrite] = ()
 
-    def table(self, topic: str, schema: str) -> str | None:
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns of the rows that the pattern has."""
+        return [name.removeprefix(_COLUMN) for name in _PLACEHOLDER.findall(self.pattern) if name.startswith(_COLUMN)]
+
+    def table(self, topic: str, schema: str, values: Mapping[str, str]) -> str | None:
         """Return the table; None if the rows have none. The first rule that matches is applied.
 
-        Raises TargetError for a dot that is only in the names: records would choose a schema or a database.
+        `values`: by column. Raises TargetError for a dot that is only in the names: records would choose a schema or a
+        database.
         """
-        table, written = self.pattern.replace("${topic}", topic).replace("${schema}", schema), self.pattern
+        named = {"topic": topic, "schema": schema} | {_COLUMN + name: value for name, value in values.items()}
+        table = _PLACEHOLDER.sub(lambda found: named[found[1]], self.pattern)
+        written = _PLACEHOLDER.sub("", self.pattern)  # by the spec alone
         for rule in self.rewrite:
             if found := re.fullmatch(rule.match, table):
                 if rule.to is None:
@@ -50,8 +64,20 @@ class TableSettings:
     """The settings of one table, in place of the settings of all tables."""
 
     key: tuple[str, ...] = ()  # empty: the key of the sink, else the key of the records
+    selected: tuple[str, ...] = ()  # columns of the rows; empty: all
     renamed: Mapping[str, str] = field(default_factory=dict)  # by column of the table, the column of the rows
     types: Mapping[str, str] = field(default_factory=dict)  # of columns that a start creates
+
+    def select(self, schema: pa.Schema) -> pa.Schema:
+        """Return the columns of rows that the table takes, and what the pipeline adds to each row.
+
+        Raises TargetError for a selected column that the rows lack.
+        """
+        if missing := [name for name in self.selected if name not in schema.names]:
+            message = f"`select` names the column {missing[0]}, which the rows do not have"
+            raise TargetError(message, remedy=f"the rows have {', '.join(schema.names)}")
+        kept = METADATA.union(EVENT_METADATA, self.selected)
+        return pa.schema([field for field in schema if not self.selected or field.name in kept])
 
     def over(
         self,

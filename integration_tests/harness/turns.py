@@ -6,11 +6,10 @@ A long test starts Spark several times. All of them together take hours, so that
 1. Fault tests (fault_tests.py) until the run takes a quarter of all fault tests, whatever time that needs. Those that
    are not long always run, and count. Short ones are preferred: of two tests of which one takes twice as long, the
    shorter one comes first eight times in nine.
-2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject. At
-   least one is taken.
-3. Then the tests that have waited longest, over all files, until the time is used up. At least one is taken, even if
-   the rules before have used up the time.
-4. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken.
+2. Of each further file the test that has waited longest, until the time is used up. A file is about one subject.
+3. Then the tests that have waited longest, over all files, until the time is used up.
+4. A tenth of the time goes to other tests in the order of the seed, whatever they have waited. At least one is taken,
+   even if the rules before have used up the time.
 
 The time is what the tests that always run leave of the run's time (`--run-s`), by the record of `durations.json`.
 
@@ -18,7 +17,7 @@ A test waits since the revision on which it last passed, counted in commits. Wai
 equal. `long_tests.json` holds these revisions and the tests' durations. A run of all long tests writes it
 (`scripts/test --all`), and whoever made that run commits it. CI cannot commit, so rules 2 and 3 prefer the same tests
 until then: first those without a record, then those with the oldest revision. Tests that have waited equally long are
-taken in the order of the seed. Rules 3 and 4 give every test a chance in every run, so that none is left out for ever.
+taken in the order of the seed. Rule 4 gives every test a chance in every run, so that none is left out for ever.
 
 The choice is among the tests that `-m` and `-k` leave.
 
@@ -85,7 +84,7 @@ def turn(
     met = {_file(name) for name in taken}
     left_s -= _take(taken, [name for file, name in firsts.items() if file not in met], left_s, passed)
     left_s -= _take(taken, by_wait, left_s, passed)
-    _take(taken, by_seed, max(left_s, 0.0) + by_seed_s, passed)
+    _take(taken, by_seed, max(left_s, 0.0) + by_seed_s, passed, at_least=1)
     return taken
 
 
@@ -119,11 +118,13 @@ def _file(name: str) -> str:
     return name.partition("::")[0]
 
 
-def _take(taken: set[str], order: Sequence[str], limit_s: float, passed: Mapping[str, Passed]) -> float:
-    """Add tests that fit within `limit_s`, and return their duration. The first is added even if it does not fit."""
+def _take(
+    taken: set[str], order: Sequence[str], limit_s: float, passed: Mapping[str, Passed], at_least: int = 0
+) -> float:
+    """Add tests that fit within `limit_s`, and return their duration. So many are added even if they do not fit."""
     added_s = 0.0
     for place, name in enumerate([each for each in order if each not in taken]):
-        if place == 0 or added_s + _duration_s(name, passed) <= limit_s:
+        if place < at_least or added_s + _duration_s(name, passed) <= limit_s:
             taken.add(name)
             added_s += _duration_s(name, passed)
     return added_s

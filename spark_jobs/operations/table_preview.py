@@ -23,7 +23,7 @@ _RECORDS: Final = 20_000
 
 @dataclass(slots=True)
 class TablePreview:
-    """The first rows with one schema."""
+    """The first rows with one schema, and of one table."""
 
     topic: str
     batches: list[pa.RecordBatch] = field(default_factory=list)
@@ -67,10 +67,11 @@ def preview_tables(
     found: dict[tuple[str, bytes], TablePreview] = {}
     for batch in source.read(list(_ranges(source, begins[source.name]))):
         topic = batch.column("_topic")[0].as_py()
-        seen = found.setdefault((topic, batch.schema.serialize().to_pybytes()), TablePreview(topic))
-        missing = count - sum(map(len, seen.batches))
-        if missing > 0:
-            seen.batches.append(batch.slice(0, missing))
+        for rows in target.rows_by_table(batch):
+            seen = found.setdefault((topic, rows.schema.serialize().to_pybytes()), TablePreview(topic))
+            missing = count - sum(map(len, seen.batches))
+            if missing > 0:
+                seen.batches.append(rows.slice(0, missing))
     for each in found.values():
         each.names = each.batches[0].schema.names
         if with_sink:

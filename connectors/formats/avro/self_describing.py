@@ -15,7 +15,8 @@ from connectors.formats.avro.inlining import inlined
 from connectors.formats.avro.nodes import Record
 from connectors.formats.avro.writers import RegisteredWriters, Writer
 from connectors.formats.registered_tables import RegisteredTables
-from connectors.formats.tables import TablesOutcome, columns_problem, taken
+from connectors.formats.tables import TablesOutcome, columns_problem
+from connectors.grouping import taken
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000

@@ -19,7 +19,8 @@ from connectors.formats.debezium.event_table import EventTable, key_problem, of_
 from connectors.formats.debezium.table_events import TableEvents
 from connectors.formats.debezium.written import Written
 from connectors.formats.spans import Ints
-from connectors.formats.tables import TablesOutcome, by_group
+from connectors.formats.tables import TablesOutcome
+from connectors.grouping import by_group
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000

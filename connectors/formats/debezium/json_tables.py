@@ -22,7 +22,8 @@ from connectors.formats.debezium.schema_part import schema_in
 from connectors.formats.debezium.table_events import TableEvents
 from connectors.formats.debezium.written import Written
 from connectors.formats.spans import Ints
-from connectors.formats.tables import TablesOutcome, by_group, is_text
+from connectors.formats.tables import TablesOutcome, is_text
+from connectors.grouping import by_group
 
 _KEPT: Final = 1_000
 """Schemas of values, and of keys, whose tables and columns a process keeps."""

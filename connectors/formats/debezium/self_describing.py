@@ -13,7 +13,8 @@ from connectors.api.decoding import Decoded, DecodedTables
 from connectors.formats.change_rows import EVENT
 from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.table_events import TableEncoding
-from connectors.formats.tables import TablesOutcome, common_rows, taken
+from connectors.formats.tables import TablesOutcome, common_rows
+from connectors.grouping import taken
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from connectors.formats.protobuf.indexes import FAULTS, Headers
 from connectors.formats.protobuf.protobuf_format import ProtobufFormat, Reader
 from connectors.formats.protobuf.writers import RegisteredWriters, Writer
 from connectors.formats.registered_tables import RegisteredTables
-from connectors.formats.tables import TablesOutcome, columns_problem, taken
+from connectors.formats.tables import TablesOutcome, columns_problem
+from connectors.grouping import taken
 from eos.errors import SpecError
 
 _KEPT: Final = 1_000

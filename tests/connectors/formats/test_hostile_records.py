@@ -216,6 +216,7 @@ def test_values_in_values_are_bad(subject: Subject) -> None:
     assert all(len(each.reason) < 1_000 for each in decoded.bad)
 
 
+@pytest.mark.search(3)
 @_EACH
 def test_a_record_of_a_hundred_megabytes_is_a_row_or_bad(subject: Subject) -> None:
     """Whole, cut off, and with a byte that is not UTF-8 in its middle. The records around it are rows."""

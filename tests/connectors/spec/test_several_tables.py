@@ -41,16 +41,25 @@ def _load(folder: Path, sink: str = _SINK, *, more: str = "", from_: str = "shop
 
 def test_the_sink_gets_its_rules_and_settings(tmp_path: Path) -> None:
     rules = "rewrite: [{match: 'shop[.](.*)', to: 'copy.\\1'}, {match: '.*', to: null}]"
-    tables = "tables: {copy.items: {key: [order, line], columns: {n: line}, types: {n: INT}}}"
+    tables = "tables: {copy.items: {key: [order, line], select: [order, line, n], columns: {n: line}, types: {n: INT}}}"
     spec = _load(tmp_path, f"{_SINK}\n    {rules}\n    {tables}")
     sink = server_sink(spec).build(spec.context)
     assert isinstance(sink, SqlTablesSink)
     assert sink.route == Route("${topic}", (Rewrite("shop[.](.*)", "copy.\\1"), Rewrite(".*", None)))
-    assert sink.route.table("shop.orders", "") == "copy.orders"
-    assert sink.route.table("other", "") is None
-    assert sink.settings == {"copy.items": TableSettings(("order", "line"), {"n": "line"}, {"n": "INT"})}
+    assert sink.route.table("shop.orders", "", {}) == "copy.orders"
+    assert sink.route.table("other", "", {}) is None
+    assert sink.settings == {
+        "copy.items": TableSettings(("order", "line"), ("order", "line", "n"), {"n": "line"}, {"n": "INT"})
+    }
     assert not sink.rejects
     assert may_chain(spec)
+
+
+def test_a_column_may_stand_beside_a_topic(tmp_path: Path) -> None:
+    spec = _load(tmp_path, _SINK.replace("${topic}", "${topic}_${column.id}"))
+    sink = server_sink(spec).build(spec.context)
+    assert isinstance(sink, SqlTablesSink)
+    assert (sink.route.columns, sink.route.table("t", "", {"id": "7"})) == (["id"], "t_7")
 
 
 def test_a_variable_of_the_environment_may_stand_beside_a_topic(
@@ -75,6 +84,9 @@ def test_a_variable_of_the_environment_may_stand_beside_a_topic(
         (_SINK + "\n    rewrite: [{match: a, to: '\\1'}]", "does not fit 'a': invalid group reference"),
         (_SINK + "\n    unroutable: dead-letter", "the spec lacks a `dead_letter` to write to"),
         (_SINK.replace("${topic}", "$${other}"), "'\\${other}' is unknown"),
+        (_SINK.replace("${topic}", "${topic"), "'\\${topic' is not closed"),
+        (_SINK.replace("${topic}", "${column.}"), r"column\."),
+        (_SINK.replace("${topic}", "${column.ident}"), r"(?s)the rows of 'shop' have no column 'ident'.*\bid\b"),
     ],
 )
 def test_mistakes_of_the_sink(tmp_path: Path, sink: str, message: str) -> None:

@@ -18,7 +18,8 @@ from connectors.log.chunks import SCHEMA as CHUNKS
 from connectors.log.chunks import by_table
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from connectors.sql import multi_table
+from connectors.row_bisector import RowBisector
+from connectors.sql import multi_table, tables_writer
 from connectors.sql.multi_table import SqlTablesSink
 from connectors.sql.schema_migration import SchemaMigrator
 from connectors.sql.sqlite.sink import SqliteSink
@@ -217,7 +218,119 @@ def test_names_are_rewritten_by_the_first_rule_that_matches(made: Tables) -> Non
 
 
 def test_a_name_may_come_from_the_schema() -> None:
-    assert Route("x_${schema}").table("t", "Order") == "x_Order"
+    assert Route("x_${schema}").table("t", "Order", {}) == "x_Order"
+
+
+def kinds(*rows: tuple[int, str | None, int], kind: pa.DataType = TEXT, partition: int = 0) -> pa.RecordBatch:
+    found = [{"id": key, "kind": value, "_offset": at, "_partition": partition} for key, value, at in rows]
+    return batch("events", ["id"], found, id=LONG, kind=kind)
+
+
+def test_each_value_of_a_column_has_its_table(made: Tables) -> None:
+    made.route, made.upsert = Route("${column.kind}_${topic}"), Upsert((), by_topic=True)
+    made.start()
+    rows = kinds((1, "paid", 0), (2, "sent", 1), (1, "sent", 2), (1, "paid", 3))
+    others = kinds((3, "sent", 0), (4, "lost", 1), partition=1)
+    assert made.checkpoint(0, [rows], [others]) == 2 + 2, "each task asks for its own"
+    assert made.tables() == {"paid_events", "sent_events", "lost_events"}
+    assert made.rows("paid_events") == [(1, "paid")]
+    assert made.rows("sent_events") == [(1, "sent"), (2, "sent"), (3, "sent")]
+    assert made.rows("lost_events") == [(4, "lost")]
+    assert sum(each.rows for each in made.decided[0]) == 6
+    assert made.checkpoint(1, [kinds((1, "lost", 4), (2, "sent", 5))]) == 0
+    assert made.rows("lost_events", "id") == [(1,), (4,)]
+
+
+def test_values_of_a_column_that_share_a_table_are_applied_in_their_order(made: Tables) -> None:
+    made.route, made.upsert = Route("${column.kind}", (Rewrite("[ab]", "both"),)), Upsert((), by_topic=True)
+    made.start()
+    made.checkpoint(0, [kinds((1, "a", 0), (1, "b", 1), (2, "b", 2), (2, "a", 3))])
+    assert made.rows("both") == [(1, "b"), (2, "a")]
+
+
+def test_a_table_may_take_some_of_the_columns(made: Tables) -> None:
+    """Rows of several kinds have the columns of all of them, and each table has those of its kind."""
+    made.route, made.upsert = Route("${column.kind}"), Upsert((), by_topic=True)
+    made.settings = {
+        "order": TableSettings(selected=("id", "price")),
+        "visit": TableSettings(("page",), ("page",), {"path": "page"}),
+        "lost": TableSettings(selected=("id", "prize")),
+    }
+    made.start()
+    columns = {"id": LONG, "kind": TEXT, "price": LONG, "page": TEXT}
+    order = {"id": 1, "kind": "order", "price": 7, "page": None, "_offset": 0}
+    visit = {"id": None, "kind": "visit", "price": None, "page": "/a", "_offset": 1}
+    made.checkpoint(0, [batch("events", ["id"], [order, visit], **columns)])
+    assert made.rows("order") == [(1, 7)]
+    assert made.rows("visit", "path") == [("/a",)]
+    assert [each.statement.count("kind") for each in made.changes] == [0, 0]
+    lost = batch("events", ["id"], [{**order, "kind": "lost"}], **columns)
+    with pytest.raises(TargetError, match="`select` names the column prize, which the rows do not have"):
+        made.sink.learn(made.write(1, [[lost]]), made.changes.append)
+
+
+def test_numbers_name_tables(made: Tables) -> None:
+    made.route, made.upsert = Route("kind_${column.kind}"), None
+    made.start()
+    rows = batch("events", [], [{"kind": n % 3, "_offset": n} for n in range(10)], kind=pa.int32())
+    made.checkpoint(0, [rows])
+    assert {table: len(made.rows(table)) for table in made.tables()} == {"kind_0": 4, "kind_1": 3, "kind_2": 3}
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (kinds((1, None, 1)), "NULL in column kind"),
+        (kinds((1, "x" * 400, 1)), "more than 300 characters in column kind"),
+        (kinds((1, "mysql.user", 1)), "with a dot that the spec does not have"),
+        (kinds((1, "eos_claims", 1)), "a name of the protocol"),
+        (kinds((1, "drop", 1)), "no table for records of topic events, schema events.Value, kind = 'drop'"),
+        (batch("events", ["id"], [{"id": 1, "_offset": 1}], id=LONG), "no column kind"),
+        (batch("events", ["id"], [{"id": 1, "kind": 0.5, "_offset": 1}], id=LONG, kind=pa.float64()), "of type DOUBLE"),
+    ],
+)
+def test_rows_whose_value_names_no_table_are_bad_and_the_others_are_written(
+    made: Tables, rows: pa.RecordBatch, reason: str
+) -> None:
+    made.route, made.upsert = Route("${column.kind}", (Rewrite("drop", None),)), Upsert((), by_topic=True)
+    made.start()
+    with pytest.raises(TargetError, match=reason):
+        made.sink.learn(made.write(0, [[rows]]), made.changes.append)
+    made.rejects = True
+    made.start()
+    made.sink.learn(made.write(0, [[rows, kinds((2, "good", 2))]]), made.changes.append)
+    with pytest.raises(BadRowError, match=reason):
+        made.write(0, [[rows]])
+    made.checkpoint(0, [kinds((2, "good", 2))])
+    assert made.rows("good") == [(2, "good")]
+
+
+def test_a_batch_with_a_row_without_a_table_is_refused_as_a_whole(made: Tables) -> None:
+    """Its rows are then tried in parts: what was written before the error would be written twice."""
+    made.route, made.upsert, made.rejects = Route("${column.kind}"), None, True
+    made.start()
+    mixed = batch("events", [], [{"kind": kind, "_offset": at} for at, kind in enumerate(["a", None, "b"])], kind=TEXT)
+    made.sink.learn(made.write(0, [[mixed]]), made.changes.append)
+    scope = Scope(made.incarnation, made.epoch, 0, next(made.attempts))
+    made.committer.permit(scope)
+    writer, bisector = made.sink.writer(TransactionId(scope, sink_key("copy"), 0, 1)), RowBisector(10)
+    bisector.write(writer, "copy", mixed)
+    assert set(made.committer.commit(0, [writer.prepare()])) == {CommitOutcome.COMMITTED}
+    assert (made.rows("a"), made.rows("b"), len(bisector.letters)) == ([("a",)], [("b",)], 1)
+
+
+def test_rows_of_a_task_ask_for_a_limited_number_of_tables(made: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi_table, "MOST_SCHEMAS", 20)
+    monkeypatch.setattr(tables_writer, "MOST_SCHEMAS", 20)
+    made.route, made.upsert, made.rejects = Route("${column.kind}"), None, True
+    made.start()
+    rows = kinds(*((n, f"k{n}", n) for n in range(100)))
+    unknown = made.write(0, [[rows]])
+    assert len(unknown) == 21
+    made.sink.learn(unknown, made.changes.append)
+    assert len(made.tables()) == 20
+    with pytest.raises(BadRowError, match="more than 20 schemas"):
+        made.write(0, [[rows]])
 
 
 def test_rows_without_a_table_stop_the_pipeline(made: Tables) -> None:
@@ -255,10 +368,10 @@ def test_a_very_long_name_of_a_schema_meets_no_regular_expression(made: Tables) 
 )
 def test_records_choose_a_schema_only_if_the_spec_has_the_dot(route: Route, topic: str, table: str | None) -> None:
     if table is not None:
-        assert route.table(topic, "") == table
+        assert route.table(topic, "", {}) == table
     else:
         with pytest.raises(TargetError, match="with a dot that the spec does not have"):
-            route.table(topic, "")
+            route.table(topic, "", {})
 
 
 @pytest.mark.parametrize("rejects", [False, True])

@@ -230,6 +230,7 @@ def _timed(*values: bytes) -> tuple[float, list[str]]:
     return time.process_time() - begin, [each.reason for each in decoded.bad]
 
 
+@pytest.mark.search(5)
 def test_a_hundred_megabytes() -> None:
     size = 100_000_000
     long = (
