@@ -17,6 +17,9 @@ from connectors.kafka.client import Client, open_admin, open_consumer
 from connectors.kafka.settings import Connection
 
 _MAX_IDLE = 4  # consumers; of more, the one that has been idle longest is closed
+_MAX_ADMINS = 4
+"""Clients for questions; of more, the one that was used longest ago is dropped. A process may serve many pipelines, one
+after another, and a client whose cluster has ended tries to reach it for ever."""
 
 
 class _Pool:
@@ -24,8 +27,8 @@ class _Pool:
         self.process = os.getpid()
         self.lock = threading.Lock()
         self.idle: list[Client] = []  # consumers, the one that has been idle longest first
-        self.admins: dict[Connection, Client] = {}
-        self.monitors: dict[Connection, Client] = {}  # clients for questions that must not disturb the others
+        self.admins: dict[Connection, Client] = {}  # in the order of their last use
+        self.monitors: dict[Connection, Client] = {}  # the same, for questions that must not disturb the others
 
 
 _pool = _Pool()
@@ -99,10 +102,10 @@ def monitor_admin(connection: Connection) -> Iterator[Client]:
 
 def _admin(pool: _Pool, admins: dict[Connection, Client], connection: Connection) -> Client:
     with pool.lock:
-        client = admins.get(connection)
-        if client is None:
-            client = admins[connection] = open_admin(connection)
-        return client
+        client = admins[connection] = admins.pop(connection, None) or open_admin(connection)
+        surplus = [admins.pop(next(iter(admins)))] if len(admins) > _MAX_ADMINS else []
+    del surplus  # with the lock free: its end waits for its threads. Who still uses it has it until then.
+    return client
 
 
 def _forget(pool: _Pool, failed: Connection) -> None:

@@ -196,8 +196,8 @@ class TableEntry(SinkEntry):
     @model_validator(mode="after")
     def _several_tables(self) -> Self:
         if self.has_several_tables:
-            named = _REFERENCE.findall(self.table)
-            if unknown := [name for name in named if not PLACEHOLDER.fullmatch(name)]:
+            placeholders = _REFERENCE.findall(self.table)
+            if unknown := [name for name in placeholders if not PLACEHOLDER.fullmatch(name)]:
                 raise wrong(f"'${{{unknown[0]}}}' is unknown", "${topic}", "${schema}", "${column.<name>}", at="table")
             if self.commit == TWO_PHASE:
                 raise wrong(
@@ -230,8 +230,8 @@ class TableEntry(SinkEntry):
     @property
     def row_columns(self) -> list[tuple[tuple[str | int, ...], str]]:
         if self.has_several_tables:
-            named = _REFERENCE.findall(self.table)
-            return [(("table",), each.removeprefix(_COLUMN)) for each in named if each.startswith(_COLUMN)]
+            placeholders = _REFERENCE.findall(self.table)
+            return [(("table",), each.removeprefix(_COLUMN)) for each in placeholders if each.startswith(_COLUMN)]
         named: list[tuple[tuple[str | int, ...], str]] = [(("columns", at), name) for at, name in self.columns.items()]
         named += [(("key", at), name) for at, name in enumerate(self.key or ())]
         named += [(("types", name), name) for name in self.types]
