@@ -102,7 +102,8 @@ def monitor_admin(connection: Connection) -> Iterator[Client]:
 
 def _admin(pool: _Pool, admins: dict[Connection, Client], connection: Connection) -> Client:
     with pool.lock:
-        client = admins[connection] = admins.pop(connection, None) or open_admin(connection)
+        client = admins.pop(connection) if connection in admins else open_admin(connection)
+        admins[connection] = client
         surplus = [admins.pop(next(iter(admins)))] if len(admins) > _MAX_ADMINS else []
     del surplus  # with the lock free: its end waits for its threads. Who still uses it has it until then.
     return client
