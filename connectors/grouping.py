@@ -29,5 +29,5 @@ def by_group(*codes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArr
 
 
 def taken(rows: Rows, places: NDArray[np.int64]) -> Rows:
-    """Return what is in these ascending places of a column or a batch; all of it costs nothing."""
+    """Return the rows of a column or a batch at these ascending places; all of them cost nothing."""
     return rows if len(places) == len(rows) else rows.take(pa.array(places))

@@ -18,7 +18,7 @@ from connectors.kafka.settings import Connection
 
 _MAX_IDLE = 4  # consumers; of more, the one that has been idle longest is closed
 _MAX_ADMINS = 4
-"""Clients for questions; of more, the one that was used longest ago is dropped. A process may serve many pipelines, one
+"""Clients for questions; of more, the least recently used is dropped. A process may serve many pipelines, one
 after another, and a client whose cluster has ended tries to reach it for ever."""
 
 

@@ -46,7 +46,7 @@ class Route:
         """
         named = {"topic": topic, "schema": schema} | {_COLUMN + name: value for name, value in values.items()}
         table = _PLACEHOLDER.sub(lambda found: named[found[1]], self.pattern)
-        written = _PLACEHOLDER.sub("", self.pattern)  # by the spec alone
+        written = _PLACEHOLDER.sub("", self.pattern)  # in the spec
         for rule in self.rewrite:
             if found := re.fullmatch(rule.match, table):
                 if rule.to is None:
