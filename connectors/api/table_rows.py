@@ -13,6 +13,8 @@ from typing import Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from connectors.api.contracts import METADATA, Source
+
 _NAME: Final = b"eos.table"
 _KEY: Final = b"eos.table.key"
 
@@ -26,6 +28,11 @@ def table_of(schema: pa.Schema) -> tuple[str, tuple[str, ...]]:
     """Return the name and the key columns of a batch; both empty if its source has one schema."""
     metadata = schema.metadata or {}
     return metadata.get(_NAME, b"").decode(), tuple(json.loads(metadata.get(_KEY, b"[]")))
+
+
+def source_of_tables(source: Source, columns: Sequence[str]) -> Source:
+    """Return the source of the rows for a `MultiTableSink`: these columns, and all columns of the records."""
+    return source.select([name for name in source.schema.names if name in columns or name not in METADATA])
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.api.contracts import Source
+from connectors.api.table_rows import source_of_tables
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT, of_source
 from spark_jobs.query.marks import Met
 from spark_jobs.query.tasks import numbers, numbers_in, shares
@@ -108,7 +109,7 @@ def chains_of(flow: Flow, sources: Sequence[Source]) -> tuple[Chain, ...]:
 def _chain(source: Source, branch: Branch, *, several_tables: bool) -> Chain | None:
     if branch.partition_by is not None or not set(branch.columns) <= set(source.schema.names):
         return None
-    narrow = source.select(branch.columns)
+    narrow = source_of_tables(source, branch.columns) if several_tables else source.select(branch.columns)
     by_spark = to_arrow_schema(from_arrow_schema(narrow.schema), timezone="UTC")
     if by_spark.types != narrow.schema.types:
         return None

@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from connectors.api.contracts import Source
-from connectors.api.table_rows import MultiTableSink
+from connectors.api.table_rows import MultiTableSink, source_of_tables
 from connectors.registry import build_sink, build_source
 from connectors.spark_types import spark_type
 from connectors.spec import Spec
@@ -62,7 +62,7 @@ def preview_tables(
     source = next(build_source(each) for each in spec.sources if each.name == entry.from_)
     target = build_sink(spec, entry)
     assert isinstance(target, MultiTableSink)
-    source = source.select(target.dry_run(source.schema))
+    source = source_of_tables(source, target.dry_run(source.schema))
     begins = {source.name: source.starting_point(StartingPoint())} if wanted is None else resolve(spec, wanted, None)[0]
     found: dict[tuple[str, bytes], TablePreview] = {}
     for batch in source.read(list(_ranges(source, begins[source.name]))):
