@@ -103,7 +103,8 @@ class Tables:
         for task, batches in enumerate(tasks):
             writer = sink.writer(TransactionId(scope, sink_key("copy"), task, next(self.attempts)))
             for each in batches:
-                writer.write(each)
+                for rows in sink.rows_by_table(each):
+                    writer.write(rows)
             wanted += writer.wanted
             if writer.wanted:
                 writer.abort()

@@ -22,7 +22,7 @@ from integration_tests.harness.rotation import seed_of_run
 
 PART: Final = 1 / 5
 OF_SUITES_S: Final = {"test_a_million_rows": 5.0, "test_a_million_values": 9.0}
-"""Tests of `eos.testing` that are searches here, by name; in a suite of somebody else's they always run."""
+"""Tests of `eos.testing` that are searches in this project, by name. In other projects they run each time."""
 MARKERS: Final = (
     "search(seconds): the test explores worlds or memory, so long on an idle core; see tests/searches.py",
     "mutant: the test breaks the product, and takes seconds for it; see tests/searches.py",

@@ -80,7 +80,10 @@ class MultiTableSink(Protocol):
         """
 
     def rows_by_table(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of each table, for `dry_run_table`. `rows`: of one topic and one schema. Does not block."""
+        """Yield the rows of each table, for `dry_run_table` and for a writer. Does not block.
+
+        `rows`: of one topic and one schema. Called by: tasks, once per batch; `eos preview`.
+        """
 
     def dry_run_table(self, rows: pa.RecordBatch) -> tuple[str, Sequence[str]]:
         """Return the table of rows, and the columns that a run would write, in their order. Changes nothing.

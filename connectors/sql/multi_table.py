@@ -18,23 +18,13 @@ import pyarrow as pa
 
 from connectors.api.contracts import DirectWriter, Finding
 from connectors.api.table_rows import TableChange, table_of
+from connectors.grouping import LONGEST, can_name_a_table, rows_by_value, values_of
 from connectors.known import must_wait
 from connectors.log.place import LogPlace
 from connectors.log.writer import Segment
 from connectors.spark_types import spark_type
 from connectors.sql.table_settings import Route, TableSettings
-from connectors.sql.tables_writer import (
-    LONGEST,
-    MOST_SCHEMAS,
-    KnownTables,
-    TableSink,
-    TablesWriter,
-    can_name_a_table,
-    rows_by_value,
-    schema_of,
-    topic_of,
-    values_of,
-)
+from connectors.sql.tables_writer import MOST_SCHEMAS, KnownTables, TableSink, TablesWriter, schema_of, topic_of
 from eos.errors import TargetError
 from twophase.gather import at_once
 from twophase.ids import TransactionId
@@ -132,7 +122,7 @@ class SqlTablesSink:
     def writer(self, transaction: TransactionId, replaces: Committable | None = None) -> TablesWriter:
         assert self.log is not None
         segment = Segment(self.log.open(), transaction)
-        return TablesWriter(self._tables, self.route.columns, segment, self.log.slots_for(replaces), transaction)
+        return TablesWriter(self._tables, segment, self.log.slots_for(replaces), transaction)
 
     def direct_writer(self, transaction: TransactionId) -> DirectWriter:
         raise NotImplementedError

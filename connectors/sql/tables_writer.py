@@ -5,19 +5,16 @@ A table whose rows have several schemas is opened once for each: a row sets the 
 
 from __future__ import annotations
 
-import json
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, Protocol, Self
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from connectors.api.contracts import Finding
 from connectors.api.table_rows import TableChanges
-from connectors.grouping import by_group, taken
 from connectors.log.chunks import TablePart
 from connectors.log.keyed_rows import flush_in_order
 from connectors.log.place import LogPlace
@@ -32,11 +29,7 @@ from twophase.values import Committable
 
 MOST_SCHEMAS: Final = 10_000
 """Schemas of rows that a sink learns between two starts: more could fill the memory of the driver and of each task."""
-LONGEST: Final = 300
-"""Characters of the name of a schema, or of a value, that name a table. No table has a longer name, and a regular
-expression may take hours for one."""
 _TOPIC: Final = b"eos.topic"
-_VALUES: Final = b"eos.values"
 
 
 class TableSink(TableChanges, Protocol):
@@ -144,47 +137,11 @@ def topic_of(schema: pa.Schema) -> str:
     return metadata.get(_TOPIC, b"").decode()
 
 
-def values_of(schema: pa.Schema) -> dict[str, str]:
-    """Return the values that rows of `rows_by_value` have in common, by column. NULL is missing."""
-    found: dict[str, str] = json.loads((schema.metadata or {}).get(_VALUES, b"{}"))
-    return found
-
-
-def can_name_a_table(kind: pa.DataType) -> bool:
-    """Return whether values of this type can be in the name of a table."""
-    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
-
-
-def rows_by_value(rows: pa.RecordBatch, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of each combination of values in these columns. The schema of the rows has the values.
-
-    A column that is missing, or whose type cannot name a table, is as NULL. Long values are cut: they name no table.
-    """
-    named = [name for name in columns if name in rows.schema.names and can_name_a_table(rows.schema.field(name).type)]
-    if not named:
-        yield rows
-        return
-    texts = [pc.utf8_slice_codeunits(rows.column(name).cast(pa.string()), 0, LONGEST + 1) for name in named]
-    encoded = [each.dictionary_encode("encode") for each in texts]
-    for codes, places in by_group(*(each.indices.to_numpy() for each in encoded)):
-        found = [each.dictionary[code].as_py() for each, code in zip(encoded, codes, strict=True)]
-        values = {name: value for name, value in zip(named, found, strict=True) if value is not None}
-        metadata = {**(rows.schema.metadata or {}), _VALUES: json.dumps(values).encode()}
-        yield taken(rows, places).replace_schema_metadata(metadata)
-
-
 class TablesWriter:
-    """See Writer and MultiTableWriter. One segment, however many tables.
+    """See Writer and MultiTableWriter. All tables have one segment."""
 
-    Args:
-        by: columns whose values name the table.
-    """
-
-    def __init__(
-        self, tables: KnownTables, by: Sequence[str], segment: Segment, slots: int, transaction: TransactionId
-    ) -> None:
+    def __init__(self, tables: KnownTables, segment: Segment, slots: int, transaction: TransactionId) -> None:
         self._tables = tables
-        self._by = by
         self._segment = segment
         self._slots = slots
         self._transaction = transaction
@@ -197,22 +154,22 @@ class TablesWriter:
         return tuple(self._wanted.values())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Write rows of one partition. Raises BadRowError for rows without a table; then it has written none."""
+        """Write rows of one table, of one partition. Raises BadRowError for rows without a table."""
         if not batch.num_rows:
             return
-        found = {schema_of(rows).serialize().to_pybytes(): rows for rows in rows_by_value(batch, self._by)}
-        for known, rows in found.items():
-            if known in self._tables.refused:
-                raise BadRowError(self._tables.refused[known])
-            if known not in self._tables.opened:
-                if self._tables.further:
-                    raise BadRowError(self._tables.further)
-                if len(self._wanted) <= MOST_SCHEMAS:  # one more: the sink then learns no further ones
-                    self._wanted[known] = schema_of(rows)
-        if not self._wanted:  # otherwise this attempt ends without rows
-            for known, rows in found.items():
-                _, sink = self._tables.opened[known]
-                self._writer(known).write(rows.select(list(sink.columns)).replace_schema_metadata(None))
+        schema = schema_of(batch)
+        known = schema.serialize().to_pybytes()
+        if known in self._tables.refused:
+            raise BadRowError(self._tables.refused[known])
+        if known not in self._tables.opened:
+            if self._tables.further:
+                raise BadRowError(self._tables.further)
+            if len(self._wanted) <= MOST_SCHEMAS:  # one more: the sink then learns no further ones
+                self._wanted[known] = schema
+        elif not self._wanted:  # otherwise this attempt ends without rows
+            _, sink = self._tables.opened[known]
+            rows = batch.select(list(sink.columns)).replace_schema_metadata(None)
+            self._writer(known).write(rows)
             if not self._rows:
                 faults.point("writing", self._transaction.scope.checkpoint_id, self._transaction.sink)
         self._rows += batch.num_rows

@@ -37,6 +37,10 @@ class Share:
     places: tuple[int, ...]  # of its columns among the rows'
     digest: int = 0  # which of the hashes is of its columns
 
+    def by_table(self, batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+        """Return a task's rows in a batch for each table: a writer takes or refuses a batch as a whole."""
+        return self.sink.rows_by_table(batch) if isinstance(self.sink, MultiTableSink) else (batch,)
+
     def of(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Its columns, under the names that it knows: Spark may have others (columns.numbered)."""
         if isinstance(self.sink, MultiTableSink):  # its rows come from a source, with the columns of their table
@@ -196,6 +200,14 @@ def _transaction(scope: Scope, share: Share, first: int) -> TransactionId:
 _W = TypeVar("_W", Writer, DirectWriter)
 
 
+def _write(share: Share, writer: Writer | DirectWriter, batch: pa.RecordBatch, bisector: RowBisector | None) -> None:
+    for rows in share.by_table(batch):
+        if bisector is None:
+            writer.write(share.of(rows))
+        else:
+            bisector.write(writer, share.sink.name, share.of(rows), bisector.place(rows))
+
+
 @contextmanager
 def _written(
     shares: Sequence[Share],
@@ -214,10 +226,7 @@ def _written(
             given += batch.num_rows
             for place, (share, writer) in enumerate(zip(shares, writers, strict=True)):
                 with watch.writing(place):
-                    if bisector is None:
-                        writer.write(share.of(batch))
-                    else:
-                        bisector.write(writer, share.sink.name, share.of(batch), bisector.place(batch))
+                    _write(share, writer, batch, bisector)
         yield given
     except BaseException:
         for writer in writers:

@@ -156,7 +156,7 @@ _ELSEWHERE: Final = {
     "spark_jobs/cli/from_topic.py:_line": "a spec, for people",
     "connectors/api/table_rows.py:with_table": "a key on its way to the sink",
     "connectors/sql/tables_writer.py:KnownTables.__reduce__": "tables on their way to the tasks",
-    "connectors/sql/tables_writer.py:rows_by_value": "values on their way to the sink",
+    "connectors/grouping.py:rows_by_value": "values on their way to the sink",
     "spark_jobs/cli/source_keys.py:_lines": "a line of a new spec",
     "spark_jobs/query/marks.py:Met.new": "schemas on their way to the driver",
     "connectors/formats/avro/derive.py:record_schema": "a schema, which a registry keeps",

@@ -6,12 +6,14 @@ import json
 import pickle
 from dataclasses import replace
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from connectors.api.contracts import Writer
 from connectors.api.table_rows import TableChange, with_table
 from connectors.dead_letters import SCHEMA as LETTERS
 from connectors.log.chunks import SCHEMA as CHUNKS
@@ -24,8 +26,11 @@ from connectors.sql.multi_table import SqlTablesSink
 from connectors.sql.schema_migration import SchemaMigrator
 from connectors.sql.sqlite.sink import SqliteSink
 from connectors.sql.table_settings import Rewrite, Route, TableSettings
+from connectors.sql.tables_writer import TablesWriter
 from eos.errors import BadRowError, IncomparableRowsError, TargetError
 from integration_tests.multi_table import Tables, batch
+from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.batch.writing import Share, _written
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.values import CommitOutcome
 
@@ -305,8 +310,7 @@ def test_rows_whose_value_names_no_table_are_bad_and_the_others_are_written(
     assert made.rows("good") == [(2, "good")]
 
 
-def test_a_batch_with_a_row_without_a_table_is_refused_as_a_whole(made: Tables) -> None:
-    """Its rows are then tried in parts: what was written before the error would be written twice."""
+def test_a_row_without_a_table_is_bad_and_the_others_of_its_batch_are_written_once(made: Tables) -> None:
     made.route, made.upsert, made.rejects = Route("${column.kind}"), None, True
     made.start()
     mixed = batch("events", [], [{"kind": kind, "_offset": at} for at, kind in enumerate(["a", None, "b"])], kind=TEXT)
@@ -314,9 +318,36 @@ def test_a_batch_with_a_row_without_a_table_is_refused_as_a_whole(made: Tables) 
     scope = Scope(made.incarnation, made.epoch, 0, next(made.attempts))
     made.committer.permit(scope)
     writer, bisector = made.sink.writer(TransactionId(scope, sink_key("copy"), 0, 1)), RowBisector(10)
-    bisector.write(writer, "copy", mixed)
+    for rows in made.sink.rows_by_table(mixed):
+        bisector.write(writer, "copy", rows)
     assert set(made.committer.commit(0, [writer.prepare()])) == {CommitOutcome.COMMITTED}
     assert (made.rows("a"), made.rows("b"), len(bisector.letters)) == ([("a",)], [("b",)], 1)
+
+
+def test_a_row_that_one_table_refuses_is_written_to_no_other_table_twice(made: Tables) -> None:
+    """The rows of a batch before it are of another table, and are in the segment when it is refused."""
+    made.route, made.upsert = Route("${column.kind}"), None
+    made.start()
+    found = [{"kind": kind, "day": day, "_offset": at} for at, (kind, day) in enumerate([("a", 1), ("b", 2**30)])]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array(["a", "b"]), pa.array([1, 2**30], pa.int32()).cast(pa.date32()), *batch("e", [], found).columns],
+        schema=batch("e", [], [], kind=TEXT, day=pa.date32()).schema,
+    )
+    scope = Scope(made.incarnation, made.epoch, 0, next(made.attempts))
+    made.committer.permit(scope)
+    bisector, number = RowBisector(10), count()
+
+    def attempt() -> Writer:
+        writer: Writer = made.sink.writer(TransactionId(scope, sink_key("copy"), 0, next(number)))
+        with _written([Share(made.sink, ())], [writer], [rows], Stopwatch.of(1), bisector):
+            return writer
+
+    wanted = attempt()
+    assert isinstance(wanted, TablesWriter)
+    made.sink.learn(wanted.wanted, made.changes.append)
+    assert set(made.committer.commit(0, [attempt().prepare()])) == {CommitOutcome.COMMITTED}
+    assert made.rows("a", "kind") == [("a",)]
+    assert (made.rows("b"), bisector.refused["copy"]) == ([], 1)
 
 
 def test_rows_of_a_task_ask_for_a_limited_number_of_tables(made: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
