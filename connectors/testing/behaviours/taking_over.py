@@ -17,7 +17,6 @@ from eos.errors import ConnectorError
 from twophase.participants import Committer
 from wal.storage import Storage
 
-_OLD: Row = (7, "old")
 _NEW: Row = (7, "new")
 _HELD_S: Final = 120.0
 
@@ -32,7 +31,9 @@ class TakingOver:
         if log_of(driver) is None:
             pytest.skip("not applicable: two-phase commit has no log that is applied")
         driver.checkpoint(0, rows(0, 3))
-        driver.decided[1] = [driver.prepare(driver.permit(1), _OLD)]
+        slots, scope = max(driver.committer.slots), driver.permit(1)
+        old = [(_NEW[0] + task, "old") for task in range(slots)]  # a row for each slot
+        driver.decided[1] = [driver.prepare(scope, row, task=task) for task, row in enumerate(old)]
         gate = Gate()
         held = held_committer(driver, gate)
         other = SinkDriver(driver.target, driver.pipeline, incarnation=new_incarnation())
@@ -45,18 +46,18 @@ class TakingOver:
 
         with ThreadPoolExecutor(2) as pool:
             older = pool.submit(held.commit, 1, driver.decided[1])
-            gate.await_held()
+            gate.await_held(slots)
             newer = pool.submit(take_over)
             wait([newer], timeout=3 if self.claims_wait else 60)  # side by side they would fence each other in turn
             waited = not newer.done()
             gate.go.set()
             seen, failure = newer.result(60), older.exception(60)
         assert isinstance(failure, type(None) if self.claims_wait else ConnectorError)
-        assert seen == Counter([*rows(0, 3), *([_OLD] if self.claims_wait else [])])
+        assert seen == Counter([*rows(0, 3), *(old if self.claims_wait else [])])
         assert waited or not self.claims_wait
         shown = Counter(seen)
         if driver.target.keyed:
-            del shown[_OLD]
+            del shown[old[0]]
         assert driver.target.rows() == shown + Counter([_NEW])
         held.close()
         other.close()
