@@ -229,7 +229,10 @@ def _check_tables(document: Document, spec: Spec) -> None:
         if not sink.has_several_tables:
             continue
         path = ("sinks", index, sink.target_key)
-        if spec.checkpoint.at_least_once:
+        if not spec.sources:
+            found = "rows of several tables come from a source of the spec, and this spec has none"
+            document.report(path, found, ("`sources`, and `eos run`", "the name of one table"))
+        elif spec.checkpoint.at_least_once:
             document.report(path, "several tables need a log", ("checkpoint.mode: exactly-once",))
         elif spec.transforms:
             found = "rows of several tables come from a source, without a step between"

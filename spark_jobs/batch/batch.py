@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from connectors.api.contracts import Source
 from connectors.api.table_rows import MultiTableSink, TableChange
 from connectors.dead_letters import PLACE
-from eos.errors import ConnectorError, PrepareError
+from eos.errors import ConnectorError, PrepareError, TargetError
 from spark_jobs.batch import branch_jobs
 from spark_jobs.batch.acks import (
     by_sink,
@@ -117,6 +117,8 @@ class SparkBatch:
                 else:
                     job = branch_jobs.writing(task)
                     acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks, notes=notes)
+                    if wanted := unknown_tables(acknowledged):  # these tasks have written nothing
+                        return Failed(_of_no_source(wanted))
                 surplus = self._left_out(acknowledged) or checks.surplus(self.checkpoint_id)
                 if surplus is not None:
                     return Failed(surplus)
@@ -331,6 +333,11 @@ class SparkBatch:
     def _deadline(self) -> AbstractContextManager[None]:
         reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
         return ended_after(self.timeout_s, lambda: self.cancel(reason))
+
+
+def _of_no_source(sinks: Iterable[str]) -> TargetError:
+    message = f"the rows of sink {', '.join(sinks)}, which has several tables, do not come from a source as they are"
+    return TargetError(message, remedy="name one table; or read a source of the spec by `eos run`, without a step")
 
 
 def _tasks(written: Sequence[Committable]) -> int:

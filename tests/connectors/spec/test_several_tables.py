@@ -39,6 +39,14 @@ def _load(folder: Path, sink: str = _SINK, *, more: str = "", from_: str = "shop
     return load_spec(path)
 
 
+def _load_without_sources(folder: Path) -> Spec:
+    """As `foreachBatch(ExactlyOnce(path))` does."""
+    path = folder / "sinks.yaml"
+    sink = f"{{name: copy, connector: sqlite, path: {folder}/t.db, table: '${{topic}}', commit: write-ahead-log}}"
+    path.write_text(f"pipeline: p\ncheckpoint: {{location: {folder}/state}}\nsinks: [{sink}]\n")
+    return load_spec(path)
+
+
 def test_the_sink_gets_its_rules_and_settings(tmp_path: Path) -> None:
     rules = "rewrite: [{match: 'shop[.](.*)', to: 'copy.\\1'}, {match: '.*', to: null}]"
     tables = "tables: {copy.items: {key: [order, line], select: [order, line, n], columns: {n: line}, types: {n: INT}}}"
@@ -104,6 +112,8 @@ def test_mistakes_of_the_pipeline(tmp_path: Path) -> None:
             _SINK.replace("upsert\n    key: [id]\n    deleted: _deleted", "write-ahead-log"),
             mode=", mode: at-least-once",
         )
+    with pytest.raises(SpecError, match="come from a source of the spec, and this spec has none"):
+        _load_without_sources(tmp_path)
     other = "- {name: archive, from: shop, connector: kafka, bootstrap_servers: 'k:9092', topic: t}"
     with pytest.raises(SpecError, match="the sink 'copy' has several tables, and 'archive' has one"):
         _load(tmp_path, f"{_SINK}\n  {other}")

@@ -23,7 +23,7 @@ from connectors.row_bisector import RowBisector
 from connectors.spec import Expectation, SqlStep
 from eos.errors import BadRecordError, ConnectorError, ExpectationError, PrepareError, RowLockedError
 from spark_jobs.batch import batch as module
-from spark_jobs.batch.acks import acknowledgement, of_source
+from spark_jobs.batch.acks import acknowledgement, of_source, of_unknown_tables
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.dead_letters import Rejected
 from spark_jobs.batch.stopwatch import Stopwatch
@@ -128,6 +128,16 @@ def _batch(
     sinks = [sink.name for branch in found for sink in branch.sinks]
     flow = SimpleNamespace(branches=found, sinks=sinks, expecting=expecting, rejected=lambda _frame: {})
     return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters)
+
+
+def test_tasks_that_wrote_nothing_for_lack_of_a_table_are_never_decided(jobs: _Jobs) -> None:
+    """Only rows that come from a source as they are can have several tables. The other rows would be lost."""
+    unknown = pa.Table.from_batches([of_unknown_tables([("warehouse", pa.schema([("n", pa.int64())]))])])
+    jobs.ends = [lambda: unknown]
+    ended = _batch(jobs, [_branch("warehouse")]).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert not ended.again
+    assert ended.error.message.startswith("the rows of sink warehouse, which has several tables, do not come from")
 
 
 def test_h15_a_try_that_looks_for_equal_rows_is_never_decided(jobs: _Jobs) -> None:
