@@ -48,7 +48,7 @@ class Route:
         table = _PLACEHOLDER.sub(lambda found: named[found[1]], self.pattern)
         written = _PLACEHOLDER.sub("", self.pattern)  # in the spec
         for rule in self.rewrite:
-            if found := re.fullmatch(rule.match, table):
+            if found := re.fullmatch(rule.match, table, re.DOTALL):  # a value may have several lines
                 if rule.to is None:
                     return None
                 table, written = found.expand(rule.to), rule.to
