@@ -358,8 +358,12 @@ class TableEntry(SinkEntry):
 
     def _upsert_limits(self) -> tuple[str, ...]:
         if self.on_existing == "keep":
-            return _UPSERT_LIMITS[:1]
-        return _UPSERT_LIMITS if self.order_by is None else _UPSERT_LIMITS[2:]
+            limits = _UPSERT_LIMITS[:1]
+        else:
+            limits = _UPSERT_LIMITS if self.order_by is None else _UPSERT_LIMITS[2:]
+        if self.has_several_tables:  # tasks read whole partitions, and their rows are not compared
+            return tuple(limit.replace("two in one checkpoint stop", "two in one task stop") for limit in limits)
+        return limits
 
     def _two_phase_needs(self) -> tuple[str, ...]:
         raise NotImplementedError

@@ -36,6 +36,7 @@ PLACE: Final = ("_topic", "_partition", "_offset")
 """Columns that the rows of every table have."""
 _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
+_REMEDY_OF_NAMES: Final = "give it another name by `rewrite`, or set `unroutable: dead-letter`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ class SqlTablesSink:
 
     def learn(self, wanted: Sequence[pa.Schema], report: Callable[[TableChange], None]) -> None:
         """See MultiTableSink. Some dozen queries for each schema; several tables at once."""
+        self.one.require_server()  # or its error would be of the rows
         schemas = sorted(wanted, key=topic_of)
         room = MOST_SCHEMAS - self._tables.count
         if len(schemas) > room:
@@ -156,9 +158,10 @@ class SqlTablesSink:
             if not can_name_a_table(kind := schema.field(column).type):
                 remedy = "name tables by a column of text or of whole numbers"
                 raise TargetError(f"{of_topic} a column {column} of type {spark_type(kind)}", remedy=remedy)
-            if column not in values:
+            if not values.get(column):
+                empty = "an empty text" if column in values else "NULL"
                 remedy = "set `unroutable: dead-letter` to put these records aside"
-                raise TargetError(f"{of_topic} NULL in column {column}, which names the table", remedy=remedy)
+                raise TargetError(f"{of_topic} {empty} in column {column}, which names the table", remedy=remedy)
             if len(values[column]) > LONGEST:
                 remedy = "set `unroutable: dead-letter` to put these records aside"
                 raise TargetError(f"{of_topic} more than {LONGEST} characters in column {column}", remedy=remedy)
@@ -168,9 +171,14 @@ class SqlTablesSink:
             of_values = "".join(f", {column} = {value!r}" for column, value in values.items())
             message = f"sink {self.name}: no table for records of topic {topic}{of_schema}{of_values}"
             raise TargetError(message, remedy="correct `rewrite`, or set `unroutable: dead-letter` to put them aside")
+        if not table.isprintable():
+            message = f"{of_topic} the table {table!r}, with a character that is not printable"
+            raise TargetError(message, remedy=_REMEDY_OF_NAMES)
         if table.rpartition(".")[2].casefold().startswith(_RESERVED):
-            message = f"sink {self.name}: records of topic {topic} have the table {table}, a name of the protocol"
-            raise TargetError(message, remedy="give it another name by `rewrite`, or set `unroutable: dead-letter`")
+            raise TargetError(f"{of_topic} the table {table}, a name of the protocol", remedy=_REMEDY_OF_NAMES)
+        if self.one.is_reserved(table):
+            message = f"{of_topic} the table {table}, which is the database's own or has the dead letters"
+            raise TargetError(message, remedy=_REMEDY_OF_NAMES)
         return table
 
     def _learn(self, tables: Sequence[tuple[str, Sequence[pa.Schema]]], report: Callable[[TableChange], None]) -> None:

@@ -94,6 +94,8 @@ class ServerSink(Server[C, T, P]):
     learns_at_once: ClassVar[int] = LEARNS_AT_ONCE
     _table_type: ClassVar[type]
     """Of `learned`."""
+    _system_tables: ClassVar[tuple[str, ...]] = ()
+    """The first characters of tables of the server that a name without a schema may mean."""
 
     def open(self, schema: pa.Schema) -> Self:
         """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
@@ -186,6 +188,15 @@ class ServerSink(Server[C, T, P]):
         of_log = [] if self.log is None else self.log.check(f"{self.name}: ")
         connections = writers if self.log is None or self.repeats else self.log.slots
         return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
+
+    def require_server(self) -> None:
+        where = f"sink {self.name} at {self._where}"
+        with translate_errors(where), self._session() as session:
+            checks.require(where, self._requirements(session))
+
+    def is_reserved(self, table: str) -> bool:
+        of_letters = self.letters is not None and table.casefold() == self.letters.table.casefold()
+        return of_letters or table.casefold().startswith(self._system_tables)
 
     def check_server(self, writers: int | None) -> Sequence[Finding]:
         """Return the findings without a table. See TableSink."""

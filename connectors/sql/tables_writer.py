@@ -61,6 +61,15 @@ class TableSink(TableChanges, Protocol):
         `key`: of the records. Raises TargetError.
         """
 
+    def require_server(self) -> None:
+        """Open a session and compare the server's settings with what exactly-once needs.
+
+        Raises TargetError, which no table and no row has caused; SinkUnavailableError.
+        """
+
+    def is_reserved(self, table: str) -> bool:
+        """Return whether a table is the database's own, or has the dead letters: records must not choose it."""
+
     def open(self, schema: pa.Schema) -> Self:
         """Compare the table with the rows, and create or change it if the spec allows it. See Sink."""
 

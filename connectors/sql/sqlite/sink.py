@@ -209,6 +209,15 @@ class SqliteSink:
         missing = self._is_missing
         return [*self.log.check(), *findings(self.path, self.table, compare, dry_run, merged=merged, missing=missing)]
 
+    def require_server(self) -> None:
+        self._check_file(run=True)
+        with self._reading() as connection:
+            connection.exec_driver_sql("PRAGMA schema_version")  # reads the file
+
+    def is_reserved(self, table: str) -> bool:
+        of_letters = self.letters is not None and table.casefold() == self.letters.table.casefold()
+        return of_letters or table.casefold().startswith("sqlite_")
+
     def check_server(self, writers: int | None) -> Sequence[Finding]:
         """Return the findings without a table. See TableSink."""
         return replace(self, table="").check(None, writers)

@@ -61,6 +61,7 @@ def test_the_sink_gets_its_rules_and_settings(tmp_path: Path) -> None:
     }
     assert not sink.rejects
     assert may_chain(spec)
+    assert "two in one task stop the pipeline" in server_sink(spec).guarantee(spec.context).limits[0]
 
 
 def test_a_column_may_stand_beside_a_topic(tmp_path: Path) -> None:

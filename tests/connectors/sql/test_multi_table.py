@@ -286,9 +286,13 @@ def test_numbers_name_tables(made: Tables) -> None:
     ("rows", "reason"),
     [
         (kinds((1, None, 1)), "NULL in column kind"),
+        (kinds((1, "", 1)), "an empty text in column kind"),
+        (kinds((1, "a\0b", 1)), r"the table 'a\\x00b', with a character that is not printable"),
+        (kinds((1, "a\u202eb", 1)), "with a character that is not printable"),
         (kinds((1, "x" * 400, 1)), "more than 300 characters in column kind"),
         (kinds((1, "mysql.user", 1)), "with a dot that the spec does not have"),
         (kinds((1, "eos_claims", 1)), "a name of the protocol"),
+        (kinds((1, "SQLite_sequence", 1)), "which is the database's own or has the dead letters"),
         (kinds((1, "drop\n", 1)), "no table for records of topic events, schema events.Value, kind = 'drop"),
         (kinds((1, "drop", 1)), "no table for records of topic events, schema events.Value, kind = 'drop'"),
         (batch("events", ["id"], [{"id": 1, "_offset": 1}], id=LONG), "no column kind"),
@@ -310,6 +314,21 @@ def test_rows_whose_value_names_no_table_are_bad_and_the_others_are_written(
         made.write(0, [[rows]])
     made.checkpoint(0, [kinds((2, "good", 2))])
     assert made.rows("good") == [(2, "good")]
+
+
+def test_rows_are_not_bad_because_of_the_server(made: Tables, tmp_path: Path) -> None:
+    """A server that lets nobody in says nothing of a table: its rows must wait."""
+    made.route, made.upsert, made.rejects = Route("${column.kind}"), None, True
+    made.start()
+    wanted = made.write(0, [[kinds((1, "a", 1))]])
+    file = Path(made.url.removeprefix("sqlite:///"))
+    kept = file.read_bytes()
+    file.write_bytes(b"no database of SQLite" * 100)
+    with pytest.raises(TargetError, match="not a database"):
+        made.sink.learn(wanted, made.changes.append)
+    file.write_bytes(kept)
+    assert made.checkpoint(0, [kinds((1, "a", 1))]) == 1
+    assert made.rows("a") == [(1, "a")]
 
 
 def test_a_row_without_a_table_is_bad_and_the_others_of_its_batch_are_written_once(made: Tables) -> None:
@@ -476,6 +495,15 @@ def test_no_record_chooses_a_table_of_the_protocol(made: Tables, to: str) -> Non
     made.start()
     with pytest.raises(TargetError, match="a name of the protocol"):
         made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
+
+
+def test_no_record_chooses_the_table_of_the_dead_letters(made: Tables) -> None:
+    made.route = Route("${topic}", (Rewrite(".*", "Rejected"),))
+    made.start()
+    assert isinstance(made.sink.one, SqliteSink)
+    sink = replace(made.sink, one=replace(made.sink.one, letters=replace(made.sink.one, table="rejected")))
+    with pytest.raises(TargetError, match="has the dead letters"):
+        sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
 
 
 def test_a_table_is_not_created_without_permission(made: Tables) -> None:
