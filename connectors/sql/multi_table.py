@@ -25,7 +25,7 @@ from connectors.log.writer import Segment
 from connectors.spark_types import spark_type
 from connectors.sql.table_settings import Route, TableSettings
 from connectors.sql.tables_writer import MOST_SCHEMAS, KnownTables, TableSink, TablesWriter, schema_of, topic_of
-from eos.errors import TargetError
+from eos.errors import BadRowError, TargetError
 from twophase.gather import at_once
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -201,10 +201,13 @@ class SqlTablesSink:
 
     @contextmanager
     def _rejecting(self, schema: pa.Schema) -> Iterator[None]:
-        """Let rows of this schema be bad rows, if the block raises TargetError and the spec allows that."""
+        """Let rows of this schema be bad rows, if the block raises TargetError and the spec allows that.
+
+        Likewise for BadRowError: a database may have no character of a name.
+        """
         try:
             yield
-        except TargetError as error:
+        except (TargetError, BadRowError) as error:
             if not self.rejects:
                 raise
             topic = topic_of(schema)
