@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import types
 
+from connectors.grouping import by_group, taken
 from connectors.log.keyed import ORDER, Upsert
 from connectors.log.merge import GONE, Merge
 from connectors.log.newest import Newest, Order
@@ -203,13 +204,21 @@ def flush_in_order(writers: Sequence[RowWriter]) -> None:
         return
     found = [each.newest_rows() for each in merging]
     ranks = _ranks(merging, found)
-    rounds = range(max((each.max(initial=-1) for each in ranks), default=-1) + 1)
-    for rank in reversed(rounds) if merging[0].upsert.keep else rounds:
-        for writer, batches, of_writer in zip(merging, found, ranks, strict=True):
-            ends = np.cumsum([batch.num_rows for batch in batches])[:-1]
-            chosen = (pa.array(mask) for mask in np.split(of_writer == rank, ends))
-            parts = (batch.filter(mask) for batch, mask in zip(batches, chosen, strict=False))
-            writer.write_rows(part for part in parts if part.num_rows)
+    # Only the ranks that a writer has: most of very many writers have one row of a key.
+    parts = [
+        (rank, writer, batch, places)
+        for writer, batches, of_writer in zip(range(len(merging)), found, ranks, strict=True)
+        for batch, of_batch in zip(batches, _split(of_writer, batches), strict=True)
+        for (rank,), places in by_group(of_batch)
+    ]
+    sign = -1 if merging[0].upsert.keep else 1
+    for _, writer, batch, places in sorted(parts, key=lambda part: (sign * part[0], part[1])):
+        merging[writer].write_rows([taken(batch, places)])
+
+
+def _split(values: NDArray[np.int64], batches: Sequence[pa.RecordBatch]) -> list[NDArray[np.int64]]:
+    """Return the values of the rows of each batch."""
+    return np.split(values, np.cumsum([batch.num_rows for batch in batches])[:-1]) if batches else []
 
 
 def _ranks(writers: Sequence[MergingRowWriter], found: Sequence[Sequence[pa.RecordBatch]]) -> list[NDArray[np.int64]]:

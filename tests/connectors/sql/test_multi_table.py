@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import count
@@ -19,6 +20,7 @@ from connectors.dead_letters import SCHEMA as LETTERS
 from connectors.log.chunks import SCHEMA as CHUNKS
 from connectors.log.chunks import by_table
 from connectors.log.keyed import Upsert
+from connectors.log.keyed_rows import MergingRowWriter
 from connectors.log.place import LogPlace
 from connectors.row_bisector import RowBisector
 from connectors.sql import multi_table, tables_writer
@@ -595,3 +597,25 @@ def test_doctor_looks_at_the_file_and_at_no_table(made: Tables) -> None:
     found = made.sink.check(None)
     assert {each.check for each in found if not each.ok} == set()
     assert "target table" not in {each.check for each in found}
+
+
+def test_rows_of_many_schemas_are_written_once_each(made: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer chooses how many schemas the rows of a key have: time must not grow with the square of them."""
+    written: list[int] = []
+    write_rows = MergingRowWriter.write_rows
+
+    def count_rows(self: MergingRowWriter, rows: Sequence[pa.RecordBatch]) -> None:
+        given = list(rows)
+        written.append(sum(map(len, given)))
+        write_rows(self, given)
+
+    monkeypatch.setattr(MergingRowWriter, "write_rows", count_rows)
+    made.start()
+    columns = {"id": LONG, "_deleted": BOOL}
+    of_schemas = [
+        batch("orders", ["id"], [{"id": 1, f"c{n}": n, "_deleted": False, "_offset": n}], **columns, **{f"c{n}": LONG})
+        for n in range(30)
+    ]
+    made.checkpoint(0, of_schemas)
+    assert made.rows("orders") == [(1, *range(30))]
+    assert written == [1] * 30
