@@ -9,6 +9,8 @@ from typing import Final
 from connectors.sql.postgres.engine import Session, quote
 from eos.errors import TargetError
 
+LONGEST_NAME: Final = 63
+"""Bytes of a name, of a server as it is built."""
 _KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 
 
@@ -97,9 +99,13 @@ def find_target(session: Session, name: str) -> Target | None:
 
 
 def _readings(name: str) -> list[tuple[str | None, str]]:
-    """A name with a dot is a table of that very name, or a schema and a table; the first that exists is taken."""
+    """A name with a dot is a table of that very name, or a schema and a table; the first that exists is taken.
+
+    A name that is too long is left out: the server would cut it off, and find another table.
+    """
     schema, dot, table = name.partition(".")
-    return [(None, name), (schema, table)] if dot else [(None, name)]
+    readings = [(None, name), (schema, table)] if dot else [(None, name)]
+    return [each for each in readings if all(len((part or "").encode()) <= LONGEST_NAME for part in each)]
 
 
 def _columns(session: Session, oid: int) -> tuple[TargetColumn, ...]:

@@ -10,9 +10,8 @@ from pyarrow import types
 from connectors.formats.json_text import supported
 from connectors.sql.kinds import is_bytes, is_nested, is_text
 from connectors.sql.postgres.engine import quote
+from connectors.sql.postgres.target import LONGEST_NAME
 from connectors.sql.schema_migration import KEY_LENGTH, Types
-
-_LONGEST_NAME: Final = 63  # bytes, of a server as it is built
 
 
 def _has_zone(kind: pa.DataType) -> bool:
@@ -49,5 +48,5 @@ TYPES: Final = Types(
     decimal=_decimal,
     in_key={is_text: f"VARCHAR({KEY_LENGTH})", **dict.fromkeys((types.is_floating, types.is_time, is_nested), "")},
     bounded_text="VARCHAR({})",
-    longest_name=_LONGEST_NAME,
+    longest_name=LONGEST_NAME,
 )

@@ -247,3 +247,18 @@ def test_who_fails_has_failed_only_if_it_is_not_done(later: bool) -> None:
         maker(POSTGRES, look=failed.look).make(failed)  # type: ignore[arg-type]
     assert (beaten.asked, failed.asked) == (1, 1)
     assert 'CREATE TABLE IF NOT EXISTS "orders"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "readings"),
+    [
+        ("t" * 63, [(None, "t" * 63)]),
+        ("t" * 64, []),
+        ("\u00e9" * 32, []),
+        ("s." + "t" * 63, [("s", "t" * 63)]),
+        ("s" * 64 + ".t", []),
+    ],
+)
+def test_postgresql_is_not_given_a_name_that_it_would_cut_off(name: str, readings: list[tuple[str | None, str]]) -> None:
+    """It would find the table of another name."""
+    assert postgres_target._readings(name) == readings
