@@ -54,7 +54,9 @@ def fingerprint_of(schema: RegisteredSchema | None) -> str:
 
 
 def unusable(schema: RegisteredSchema | None, kind: str) -> str:
-    """Return why records of this schema are bad; empty if it is of the kind."""
+    """Return why records of this schema are bad; empty if it is of the kind, and can be read."""
     if schema is None:
         return "the schema registry does not have it"
+    if schema.problem:
+        return schema.problem
     return "" if schema.kind == kind else f"it is of the kind {schema.kind}, not {kind}"

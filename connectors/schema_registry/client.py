@@ -34,6 +34,8 @@ _MOST_LATE: Final = 20
 _HIGHEST_ID: Final = 2**31 - 1
 """Registries number schemas with 32 bits and a sign. For a higher id, some answer as for a wrong path."""
 _MOST_REFERENCES: Final = 1_000
+_DEEPEST: Final = 100
+"""References of references of a schema. Each is a call inside of a call."""
 
 _NO_SUCH_ID: Final = 40403
 """The registry's own code: a status 404 without it is of another server, or of a wrong path."""
@@ -66,6 +68,7 @@ class RegisteredSchema:
     text: str
     references: tuple[str, ...] = ()  # texts of the schemas that it uses, each before its first use
     imports: tuple[tuple[str, str], ...] = ()  # of Protobuf: the same texts by the names that they are imported by
+    problem: str = ""  # why no record can be read with it, whoever answers
 
     @property
     def fingerprint(self) -> str:
@@ -113,6 +116,10 @@ def check_registry(connection: Connection) -> Finding:
         return Finding("schema registry", False, error.message, error.remedy)
 
 
+class _UnusableError(Exception):
+    """A schema that no record can be read with."""
+
+
 class _Registry:
     """The schemas that this process has met. All caches are bounded."""
 
@@ -152,30 +159,40 @@ class _Registry:
                 if error.error_code == _NO_SUCH_ID:
                     return None
                 raise
-            texts: dict[tuple[str, int], str] = {}
-            names: dict[tuple[str, str, int], None] = {}
-            self._collect(found.references or (), texts, names)
             if not isinstance(found.schema_str, str) or not found.schema_str:
                 raise ValueError("an answer without a schema")
+            kind = found.schema_type or "AVRO"
+            texts: dict[tuple[str, int], str] = {}
+            names: dict[tuple[str, str, int], None] = {}
+            try:
+                self._collect(found.references or (), texts, names)
+            except _UnusableError as error:
+                return RegisteredSchema(kind, found.schema_str, problem=str(error))
+            finally:
+                self.client.clear_caches()  # the client's own, which have no bound
         imports = dict.fromkeys((name, texts[subject, version]) for name, subject, version in names)
         unique = tuple(dict.fromkeys(texts.values()))
-        kind = found.schema_type or "AVRO"
         return RegisteredSchema(kind, found.schema_str, unique, tuple(imports) if kind == "PROTOBUF" else ())
 
     def _collect(
-        self, references: Any, texts: dict[tuple[str, int], str], names: dict[tuple[str, str, int], None]
+        self, references: Any, texts: dict[tuple[str, int], str], names: dict[tuple[str, str, int], None], depth: int = 1
     ) -> None:
-        """Add the texts of references, each behind the schemas that it refers to, and the names of references."""
+        """Add the texts of references, each behind the schemas that it refers to, and the names of references.
+
+        Raises _UnusableError for too many of them: whoever may register a schema must not stop a pipeline.
+        """
+        if depth > _DEEPEST and references:
+            raise _UnusableError(f"its references are nested deeper than {_DEEPEST} levels")
         for each in references:
             key = (each.subject, each.version)
             names[(each.name, *key)] = None
             if key in texts:
                 continue
             if len(texts) >= _MOST_REFERENCES:
-                raise ValueError(f"more than {_MOST_REFERENCES} references")
+                raise _UnusableError(f"it has more than {_MOST_REFERENCES:,} references")
             texts[key] = ""  # of a reference to itself
             schema = self.client.get_version(*key, deleted=True).schema
-            self._collect(schema.references or (), texts, names)
+            self._collect(schema.references or (), texts, names, depth + 1)
             del texts[key]
             texts[key] = schema.schema_str
 
@@ -187,7 +204,13 @@ def open_client(connection: Connection) -> Any:
     """Return a new client, which keeps no schema yet. Use it as a context manager, inside `outage`."""
     from confluent_kafka.schema_registry import SchemaRegistryClient  # of the extra `registry`
 
-    return SchemaRegistryClient(_settings(connection))
+    from connectors.schema_registry.bounded import BoundedClient
+
+    client = SchemaRegistryClient(_settings(connection))
+    rest = client._rest_client  # its settings know no bound of an answer
+    rest.session.close()
+    rest.session = BoundedClient(verify=rest.verify, auth=rest.auth, timeout=rest.timeout)
+    return client
 
 
 def _settings(connection: Connection) -> dict[str, Any]:
@@ -209,6 +232,8 @@ def outage(connection: Connection, what: str) -> Iterator[None]:
     from confluent_kafka.schema_registry import SchemaRegistryError
     from httpx2 import HTTPError
 
+    from connectors.schema_registry.bounded import AnswerTooLargeError
+
     url = connection.url
     try:
         _check_proxy(connection)
@@ -220,6 +245,9 @@ def outage(connection: Connection, what: str) -> Iterator[None]:
         else:
             remedy = "check the address of `registry`, and see the registry's log"
         raise SourceError(message, remedy=remedy) from None
+    except AnswerTooLargeError as error:
+        message = f"the schema registry at {url} does not give {what}: {error}"
+        raise SourceError(message, remedy="see what answers at this address: no registry keeps so much") from None
     except (HTTPError, OSError, RecursionError, *_NO_ANSWER) as error:  # of the connection, or of TLS
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         message = f"the schema registry at {url} does not give {what}: {reason}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
@@ -17,6 +18,7 @@ class Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answers = list(answers)
         self.requests: list[tuple[str, str]] = []  # path and Authorization
+        self.zips = False  # whether answers are compressed
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -30,10 +32,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append((self.path, self.headers.get("Authorization", "")))
         answers = self.server.answers
         status, body = answers.pop(0) if len(answers) > 1 else answers[0]
+        content = gzip.compress(body.encode(), 1) if self.server.zips else body.encode()
         self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(len(content)))
+        if self.server.zips:
+            self.send_header("Content-Encoding", "gzip")
         self.end_headers()
-        self.wfile.write(body.encode())
+        with suppress(ConnectionError):  # a client need not read to the end
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Leave standard error to the tests."""

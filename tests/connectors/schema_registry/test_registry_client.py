@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from connectors.formats.registered import unusable
+from connectors.schema_registry import bounded
 from connectors.schema_registry.client import Connection, RegisteredSchema, schemas_of, subjects
 from eos.errors import SourceError
 from tests.connectors.schema_registry.served import serving
@@ -14,6 +16,7 @@ from tests.connectors.schema_registry.served import serving
 _UNKNOWN = (404, json.dumps({"error_code": 40403, "message": "Schema not found"}))
 _FIXED = '{"type": "fixed", "name": "F", "size": 1}'
 _KNOWN = (200, json.dumps({"schema": _FIXED}))
+_KNOWN_VERSION = (200, json.dumps({"schema": _FIXED, "subject": "s", "version": 1, "id": 1}))
 
 
 @pytest.mark.parametrize(
@@ -41,6 +44,34 @@ _KNOWN = (200, json.dumps({"schema": _FIXED}))
 def test_an_answer_that_is_not_a_registrys_is_an_outage(answer: tuple[int, str]) -> None:
     with serving(answer) as (_, connection), pytest.raises(SourceError):
         schemas_of(connection, [7])
+
+
+@pytest.mark.parametrize("zips", [False, True])
+def test_an_answer_is_read_up_to_a_bound(zips: bool) -> None:
+    """Whoever answers could otherwise fill the memory of a task: 20 kB of gzip are 20 MB."""
+    fits = json.dumps({"schema": _FIXED, "more": "x" * (bounded.MOST_BYTES - 200)})
+    with serving((200, fits), (200, " " * 20_000_000)) as (server, connection):
+        server.zips = zips
+        assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
+        with pytest.raises(SourceError, match="does not give schema 8: its answer has more than 16,777,216 bytes"):
+            schemas_of(connection, [8])
+
+
+def test_an_answer_has_a_time_in_which_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounded, "LONGEST_S", 0.0)
+    with serving(_KNOWN) as (server, connection):
+        with pytest.raises(SourceError, match="takes more than 0 seconds"):
+            schemas_of(connection, [7])
+        assert len(server.requests) == 1
+
+
+def test_no_more_schemas_are_kept_than_a_process_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also not by the client."""
+    monkeypatch.setattr("connectors.schema_registry.client._KEPT", 1)
+    with serving(_KNOWN) as (server, connection):
+        for each in (7, 8, 7):
+            schemas_of(connection, [each])
+        assert len(server.requests) == 3
 
 
 def test_an_unknown_id_is_requested_twice_and_then_not_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +121,22 @@ def test_references_in_a_circle_end() -> None:
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED, (_FIXED,))}
         assert len(server.requests) == 2
         assert "deleted=true" in server.requests[1][0]
+
+
+def test_a_schema_with_too_many_references_is_no_outage() -> None:
+    """Whoever may register a schema must not stop a pipeline. Its records are bad."""
+    chain = [_referring(f"s{number}") for number in range(1_001)]
+    with serving(*chain) as (server, connection):
+        (found,) = schemas_of(connection, [7]).values()
+        assert found is not None
+        assert unusable(found, "AVRO") == "its references are nested deeper than 100 levels"
+        assert len(server.requests) == 1 + 100
+        assert schemas_of(connection, [7]) == {7: found}
+        assert len(server.requests) == 1 + 100
+    flat = [{"name": f"s{number}", "subject": f"s{number}", "version": 1} for number in range(1_001)]
+    with serving((200, json.dumps({"schema": _FIXED, "references": flat})), _KNOWN_VERSION) as (_, connection):
+        (found,) = schemas_of(connection, [7]).values()
+        assert unusable(found, "AVRO") == "it has more than 1,000 references"
 
 
 def test_an_authority_that_is_not_there_is_an_error_of_the_registry(tmp_path: Path) -> None:
