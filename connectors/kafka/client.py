@@ -39,6 +39,11 @@ _UNKNOWN: Final = frozenset(
 )
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
+_REMEDY_OF_COMPRESSION: Final = (
+    "raise receive.message.max.bytes in `properties` above the decompressed size of the batch (100,000,000 by default, "
+    "which bounds batches in zstd); let brokers bound it: max.decompressed.message.bytes of the topic"
+)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Client:
@@ -67,6 +72,8 @@ class Client:
             return OffsetOutOfRangeError(
                 f"{doing}: {text}", remedy="see the topic's retention; then reset the pipeline"
             )
+        if code == KafkaError._BAD_COMPRESSION:
+            return SourceError(f"{doing}: {text}", remedy=_REMEDY_OF_COMPRESSION)
         return SourceError(f"{doing}: {text}")
 
     def no_answer(self, doing: str, waited_s: float) -> ConnectorError:

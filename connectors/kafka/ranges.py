@@ -116,6 +116,11 @@ def _chunk(client: Client, size: int) -> list[Message]:
     return [] if first is None else [first, *client.handle.consume(size - 1, 0)]
 
 
+def size_of(chunk: Sequence[Message]) -> int:
+    """Return the bytes of keys and values."""
+    return sum(map(len, chunk)) + sum(map(len, filter(None, map(Message.key, chunk))))
+
+
 class _Reading:
     """How far a range is read."""
 
@@ -201,7 +206,7 @@ class _Reading:
             raise SourceError(f"{self._range.split}: Kafka delivered offset {offset_of(first)} after {position - 1}")
 
     def _size_chunks(self, chunk: list[Message]) -> None:
-        mean_bytes = sum(map(len, chunk)) // len(chunk) + 1
+        mean_bytes = size_of(chunk) // len(chunk) + 1
         self.chunk_messages = max(1, min(_MAX_MESSAGES, _MAX_CHUNK_BYTES // mean_bytes)) + 1
 
     def _failure(self, error: KafkaError) -> ConnectorError:

@@ -14,7 +14,7 @@ from connectors.formats.spans import Ints
 from connectors.kafka import bad_records, columns
 from connectors.kafka.client import Client
 from connectors.kafka.columns import Metadata
-from connectors.kafka.ranges import messages
+from connectors.kafka.ranges import messages, size_of
 from connectors.kafka.splits import split_of
 from connectors.kafka.table_batches import Batch, table_batches
 from twophase.values import OffsetRange
@@ -41,10 +41,10 @@ def read_ranges(
     """Yield the records as batches of `schema` (columns of the format, then of METADATA), in order of each split.
 
     Where records bring their own schema, a batch has its columns too, and there are several, each of one table.
-    A batch is of one split; it has at most `_MAX_ROWS` rows. Its values have at most `_MAX_BYTES`, unless one record
-    is larger. The rows of a record may be in two batches. Every value is decoded whole: whether it is bad does not
-    depend on the columns that are wanted. Metadata is bad only where it is wanted: a pipeline that does without it pays
-    nothing for it, and is not stopped by it.
+    A batch is of one split; it has at most `_MAX_ROWS` rows. Its keys and values have at most `_MAX_BYTES`, unless one
+    record is larger. The rows of a record may be in two batches. Every value is decoded whole: whether it is bad does
+    not depend on the columns that are wanted. Metadata is bad only where it is wanted: a pipeline that does without it
+    pays nothing for it, and is not stopped by it.
     `on_bad_records` is told how many were left out of a batch for `bad_records_of`, and `on_schemas` the schemas that
     its records name, if they name any.
     """
@@ -82,7 +82,7 @@ def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
     gathered: list[Message] = []
     size_bytes = 0
     for chunk in chunks:
-        chunk_bytes = sum(map(len, chunk))
+        chunk_bytes = size_of(chunk)
         is_full = len(gathered) + len(chunk) > _MAX_ROWS or size_bytes + chunk_bytes > _MAX_BYTES
         if gathered and (is_full or split_of(gathered[0]) != split_of(chunk[0])):
             yield gathered
@@ -97,7 +97,7 @@ def _gathered(chunks: Iterator[list[Message]]) -> Iterator[list[Message]]:
 
 
 def _halved(chunk: list[Message]) -> Iterator[list[Message]]:
-    if len(chunk) == 1 or sum(map(len, chunk)) <= _MAX_BYTES:
+    if len(chunk) == 1 or size_of(chunk) <= _MAX_BYTES:
         yield chunk
         return
     half = len(chunk) // 2

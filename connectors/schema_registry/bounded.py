@@ -42,5 +42,6 @@ def _content_of(response: Response, ends_s: float) -> bytes:
         if len(content) > MOST_BYTES:
             raise AnswerTooLargeError(f"its answer has more than {MOST_BYTES:,} bytes")
         if monotonic() > ends_s:
-            raise TimeoutError(f"its answer takes more than {LONGEST_S:.0f} seconds")  # which the client does not repeat
+            message = f"its answer takes more than {LONGEST_S:.0f} seconds"
+            raise TimeoutError(message)  # no error of the client's own, after which it would send the request once more
     return bytes(content)

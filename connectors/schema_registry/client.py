@@ -175,7 +175,11 @@ class _Registry:
         return RegisteredSchema(kind, found.schema_str, unique, tuple(imports) if kind == "PROTOBUF" else ())
 
     def _collect(
-        self, references: Any, texts: dict[tuple[str, int], str], names: dict[tuple[str, str, int], None], depth: int = 1
+        self,
+        references: Any,
+        texts: dict[tuple[str, int], str],
+        names: dict[tuple[str, str, int], None],
+        depth: int = 1,
     ) -> None:
         """Add the texts of references, each behind the schemas that it refers to, and the names of references.
 

@@ -139,3 +139,10 @@ def test_the_leaders_of_a_topic_are_queried_once_unless_the_cluster_is_away(is_a
     for _ in range(2):
         assert [len(chunk) for chunk in messages(client, [OffsetRange("t/0", 3, 5)])] == [2]
     assert consumer.queried == ["t"] * (2 if is_away else 1)
+
+
+def test_a_batch_that_decompresses_to_too_much_names_the_setting() -> None:
+    """librdkafka bounds a batch in zstd, and delivers nothing behind one that is larger."""
+    with pytest.raises(SourceError, match="reading t/0 at offset 3") as error:
+        offsets([record(3), event(KafkaError._BAD_COMPRESSION, 4)])
+    assert "receive.message.max.bytes" in error.value.remedy

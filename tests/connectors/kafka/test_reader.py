@@ -247,12 +247,15 @@ def test_groups_are_of_one_split_and_hold_every_record(monkeypatch: pytest.Monke
         yield [message(4)]
         yield [message(0, partition=1)]
         yield [message(n, b"x" * 200) for n in range(5, 10)]
+        yield [message(n, None, key=b"k" * 200) for n in range(10, 15)]
 
     groups = list(reader._gathered(chunks()))
     assert [(m.partition(), m.offset()) for group in groups for m in group] == [
         *((0, n) for n in range(5)),
         (1, 0),
-        *((0, n) for n in range(5, 10)),
+        *((0, n) for n in range(5, 15)),
     ]
     assert all(len({m.partition() for m in group}) == 1 for group in groups)
-    assert all(len(group) <= 4 and sum(map(len, group)) <= 500 for group in groups)
+    sizes = [sum(len(m.value() or b"") + len(m.key() or b"") for m in group) for group in groups]
+    assert all(len(group) <= 4 for group in groups)
+    assert max(sizes) <= 500

@@ -259,6 +259,6 @@ def test_who_fails_has_failed_only_if_it_is_not_done(later: bool) -> None:
         ("s" * 64 + ".t", []),
     ],
 )
-def test_postgresql_is_not_given_a_name_that_it_would_cut_off(name: str, readings: list[tuple[str | None, str]]) -> None:
+def test_postgresql_is_given_no_name_that_it_would_cut_off(name: str, readings: list[tuple[str | None, str]]) -> None:
     """It would find the table of another name."""
     assert postgres_target._readings(name) == readings
