@@ -213,7 +213,7 @@ def open_client(connection: Connection) -> Any:
     client = SchemaRegistryClient(_settings(connection))
     rest = client._rest_client  # its settings know no bound of an answer
     rest.session.close()
-    rest.session = BoundedClient(verify=rest.verify, auth=rest.auth, timeout=rest.timeout)
+    rest.session = BoundedClient(verify=rest.verify, auth=rest.auth, proxy=rest.proxy, timeout=rest.timeout)
     return client
 
 
