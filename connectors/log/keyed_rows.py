@@ -206,14 +206,14 @@ def flush_in_order(writers: Sequence[RowWriter]) -> None:
     ranks = _ranks(merging, found)
     # Only the ranks that a writer has: most of very many writers have one row of a key.
     parts = [
-        (rank, writer, batch, places)
-        for writer, batches, of_writer in zip(range(len(merging)), found, ranks, strict=True)
+        (rank, at, batch, places)
+        for at, (batches, of_writer) in enumerate(zip(found, ranks, strict=True))
         for batch, of_batch in zip(batches, _split(of_writer, batches), strict=True)
         for (rank,), places in by_group(of_batch)
     ]
     sign = -1 if merging[0].upsert.keep else 1
-    for _, writer, batch, places in sorted(parts, key=lambda part: (sign * part[0], part[1])):
-        merging[writer].write_rows([taken(batch, places)])
+    for _, at, batch, places in sorted(parts, key=lambda part: (sign * part[0], part[1])):
+        merging[at].write_rows([taken(batch, places)])
 
 
 def _split(values: NDArray[np.int64], batches: Sequence[pa.RecordBatch]) -> list[NDArray[np.int64]]:

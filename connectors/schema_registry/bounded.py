@@ -1,5 +1,5 @@
-"""Requests to a registry whose answers are bounded in size and time: whoever answers could otherwise fill the memory
-of a task, or hold it up for ever."""
+"""Requests to a registry whose answers are bounded in size and time: an answer could fill the memory of a task, or
+hold it up for ever."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from httpx2 import Client, Request, Response
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Of an answer as it is after decompression. A registry keeps each schema in one record of Kafka, mostly of 1 MB at
+"""Bytes of an answer after decompression. A registry keeps each schema in one record of Kafka, mostly of 1 MB at
 most; a list of all subjects is longer."""
 LONGEST_S: Final = 60.0
 """From a request to the end of its answer. The timeout of the client is for each part of an answer."""

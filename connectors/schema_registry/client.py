@@ -68,7 +68,7 @@ class RegisteredSchema:
     text: str
     references: tuple[str, ...] = ()  # texts of the schemas that it uses, each before its first use
     imports: tuple[tuple[str, str], ...] = ()  # of Protobuf: the same texts by the names that they are imported by
-    problem: str = ""  # why no record can be read with it, whoever answers
+    problem: str = ""  # why no record can be read with it
 
     @property
     def fingerprint(self) -> str:
@@ -183,7 +183,7 @@ class _Registry:
     ) -> None:
         """Add the texts of references, each behind the schemas that it refers to, and the names of references.
 
-        Raises _UnusableError for too many of them: whoever may register a schema must not stop a pipeline.
+        Raises _UnusableError for too many of them: a user who may register a schema must not stop a pipeline.
         """
         if depth > _DEEPEST and references:
             raise _UnusableError(f"its references are nested deeper than {_DEEPEST} levels")
@@ -251,7 +251,7 @@ def outage(connection: Connection, what: str) -> Iterator[None]:
         raise SourceError(message, remedy=remedy) from None
     except AnswerTooLargeError as error:
         message = f"the schema registry at {url} does not give {what}: {error}"
-        raise SourceError(message, remedy="see what answers at this address: no registry keeps so much") from None
+        raise SourceError(message, remedy="check the address of `registry`: no registry keeps so much") from None
     except (HTTPError, OSError, RecursionError, *_NO_ANSWER) as error:  # of the connection, or of TLS
         reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         message = f"the schema registry at {url} does not give {what}: {reason}"

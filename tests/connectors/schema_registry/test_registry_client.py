@@ -123,9 +123,10 @@ def test_references_in_a_circle_end() -> None:
         assert "deleted=true" in server.requests[1][0]
 
 
-def test_a_schema_with_too_many_references_is_no_outage() -> None:
+def test_a_schema_with_too_many_references_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever may register a schema must not stop a pipeline. Its records are bad."""
-    chain = [_referring(f"s{number}") for number in range(1_001)]
+    monkeypatch.setattr("connectors.schema_registry.client._MOST_REFERENCES", 150)
+    chain = [_referring(f"s{number}") for number in range(151)]
     with serving(*chain) as (server, connection):
         (found,) = schemas_of(connection, [7]).values()
         assert found is not None
@@ -133,10 +134,10 @@ def test_a_schema_with_too_many_references_is_no_outage() -> None:
         assert len(server.requests) == 1 + 100
         assert schemas_of(connection, [7]) == {7: found}
         assert len(server.requests) == 1 + 100
-    flat = [{"name": f"s{number}", "subject": f"s{number}", "version": 1} for number in range(1_001)]
+    flat = [{"name": f"s{number}", "subject": f"s{number}", "version": 1} for number in range(151)]
     with serving((200, json.dumps({"schema": _FIXED, "references": flat})), _KNOWN_VERSION) as (_, connection):
         (found,) = schemas_of(connection, [7]).values()
-        assert unusable(found, "AVRO") == "it has more than 1,000 references"
+        assert unusable(found, "AVRO") == "it has more than 150 references"
 
 
 def test_an_authority_that_is_not_there_is_an_error_of_the_registry(tmp_path: Path) -> None:
