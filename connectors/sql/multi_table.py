@@ -196,6 +196,9 @@ class SqlTablesSink:
 
     def _sink_of(self, table: str, schema: pa.Schema) -> tuple[TableSink, pa.Schema]:
         """Return the sink of this table, and what it takes of rows with this schema. Raises TargetError."""
+        if table not in self.settings and (near := [name for name in self.settings if _equal(name, table)]):
+            message = f"sink {self.name}: records have the table {table}, and `tables` names {near[0]}"
+            raise TargetError(message, remedy="to a database they may be one: write one of them by `rewrite`")
         settings = self.settings.get(table, TableSettings())
         return self.one.of_table(table, table_of(schema)[1], settings), settings.select(schema)
 
@@ -213,6 +216,11 @@ class SqlTablesSink:
             topic = topic_of(schema)
             _log.warning("sink %s: records of topic %s are bad: %s; %s", self.name, topic, error.message, error.remedy)
             self._tables.refuse(schema.serialize().to_pybytes(), f"{error.message}; {error.remedy}")
+
+
+def _equal(table: str, other: str) -> bool:
+    """Return whether two names are one to a database that ignores case."""
+    return table.casefold() == other.casefold()
 
 
 def _in_turn(report: Callable[[TableChange], None]) -> Callable[[TableChange], None]:

@@ -16,6 +16,9 @@ Rows: TypeAlias = Ints | slice
 
 ALL: Final = slice(None)
 
+MOST_ITEMS: Final = 100_000
+"""Items of a record that are read one after another. So many take some 20 s, in one record or at once in many."""
+
 
 class Cursor:
     """The records of a batch.
@@ -31,6 +34,7 @@ class Cursor:
         # Invariant: _at <= _end < _parked, or both are _parked.
         self._at: Ints = np.minimum(first + start, end)
         self._end: Ints = end.copy()
+        self._items: Ints = np.zeros(len(end), np.int64)  # that `count_items` has counted
         self._last_bytes: Ints | None = None  # places of the last bytes of numbers, if all bytes were numbers
         self.faults: dict[int, str] = {}
         """Reason by record: the first fault of each."""
@@ -47,6 +51,13 @@ class Cursor:
         for row in found[self._end[found] != self._parked].tolist():
             self.faults[row] = reason
         self._at[found] = self._end[found] = self._parked
+
+    def count_items(self, rows: Ints, counts: Ints, what: str) -> Flags:
+        """Count items that each row has, and park the rows with more than MOST_ITEMS. Return which rows may go on."""
+        self._items[rows] += counts
+        within: Flags = self._items[rows] <= MOST_ITEMS
+        self.park(rows, ~within, f"{what}: the record has more than {MOST_ITEMS:,} items")
+        return within
 
     def left(self, rows: Rows) -> Ints:
         """Return how many bytes of each record are unread."""

@@ -52,9 +52,11 @@ def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[
 def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield the rows that have a further item, with their places among `rows`, once per item of the longest.
 
-    The caller reads that item before the next step.
+    The caller reads that item before the next step. Parks a row with more items than a cursor counts.
     """
-    for places, active, counts in blocks(cursor, rows, what, least_bytes):
+    for every, found, numbers in blocks(cursor, rows, what, least_bytes):
+        within = cursor.count_items(found, numbers, what)
+        places, active, counts = every[within], found[within], numbers[within]
         order = np.argsort(-counts, kind="stable")
         descending, taken, end = counts[order], 0, len(order)
         while end:

@@ -64,6 +64,8 @@ _LIMITS_EXCEEDED: Final = frozenset(
     }
 )
 _TARGET_CLASSES: Final = ("0A", "28", "3D", "3F", "42")
+_OUT_OF_MEMORY: Final = "53200"
+_SHARED: Final = "shared memory"
 _SWITCHED_OFF: Final = "prepared transactions are disabled"
 
 
@@ -125,6 +127,8 @@ class ServerError(StatementError):
             return TargetError(message, remedy="set max_prepared_transactions above 0, and restart the server")
         if self.code in _LOCKED:
             return RowLockedError(message, remedy=_REMEDY_OF_LOCKS)
+        if self.code == _OUT_OF_MEMORY and _SHARED in self.text:
+            return SinkUnavailableError(message, remedy=_REMEDY_OF_LOCK_TABLE)
         if self.code in _BUSY or self.code.startswith(_BUSY_CLASSES):
             return SinkUnavailableError(message, remedy=_REMEDY_OF_WAITING)
         if self.row_fault:
@@ -158,6 +162,10 @@ _REMEDY_OF_PASSWORDS: Final = (
 )
 _REMEDY_OF_RIGHTS: Final = (
     "grant the user the right that the server names, or correct `table`; `eos doctor` lists rights and columns"
+)
+_REMEDY_OF_LOCK_TABLE: Final = (
+    "raise max_locks_per_transaction and restart the server: each table of a checkpoint needs several locks until its"
+    " COMMIT; the pipeline goes on when there is room"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 

@@ -276,6 +276,14 @@ def test_a_table_may_take_some_of_the_columns(made: Tables) -> None:
         made.sink.learn(made.write(1, [[lost]]), made.changes.append)
 
 
+def test_a_name_in_other_case_does_not_lose_its_settings(made: Tables) -> None:
+    made.route, made.upsert = Route("${column.kind}"), None
+    made.settings = {"order": TableSettings(selected=("id",))}
+    made.start()
+    with pytest.raises(TargetError, match="records have the table ORDER, and `tables` names order"):
+        made.sink.learn(made.write(0, [[kinds((1, "ORDER", 1))]]), made.changes.append)
+
+
 def test_numbers_name_tables(made: Tables) -> None:
     made.route, made.upsert = Route("kind_${column.kind}"), None
     made.start()

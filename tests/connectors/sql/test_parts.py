@@ -144,6 +144,13 @@ def test_a_code_decides_the_class(code: str, kind: type[ConnectorError]) -> None
     assert type(error.connector_error("sink")) is kind
 
 
+def test_a_full_lock_table_names_its_setting() -> None:
+    error = PostgresError("53200", "out of shared memory").connector_error("sink")
+    assert type(error) is SinkUnavailableError
+    assert "max_locks_per_transaction" in error.remedy
+    assert "max_locks" not in PostgresError("53200", "out of memory").connector_error("sink").remedy
+
+
 def test_what_an_error_quotes_is_one_line_that_ends() -> None:
     value = "a\n2026-11-22 10:00:00 WARNING eos.runner: all is well \x1b[2J" + "x" * 9_000
     told = server_error(psycopg.errors.InvalidTextRepresentation(f'invalid input syntax: "{value}"'), closed=False)

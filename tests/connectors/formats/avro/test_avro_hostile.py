@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from connectors.formats.avro import cursor
 from connectors.formats.avro.avro_format import AvroFormat
 from connectors.formats.avro.writers import OneWriter
 from eos.errors import SpecError
@@ -80,6 +81,32 @@ def test_a_fault_in_a_deep_place_is_named() -> None:
     schema = record(("a", {"type": "array", "items": inner}))
     content = encode(schema, {"a": [{"b": {}}, {"b": {"key": True}}]})
     assert _bad(schema, content.replace(b"\x01", b"\x07")) == "a[].b{}: neither true nor false"
+
+
+def test_items_that_are_read_one_after_another_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that a record has, in each of its arrays: each costs a step, whatever the number of records. Not so numbers
+    that are read at once."""
+    monkeypatch.setattr(cursor, "MOST_ITEMS", 10)
+    pair = record(("n", {"type": "array", "items": record(("i", "int"), name="Inner")}), name="Pair")
+    schema = record(("f", {"type": "array", "items": pair}), ("g", {"type": "array", "items": "int"}))
+
+    def of(outer: int, inner: int, numbers: int = 0) -> bytes:
+        return encode(schema, {"f": [{"n": [{"i": 1}] * inner}] * outer, "g": [7] * numbers})
+
+    written = [of(2, 4), of(2, 5), of(11, 0), of(2, 4, 1_000), of(1, 9)]
+    decoded = decode(schema, written)
+    assert [len(row["f"][0]["n"]) for row in decoded.rows.to_pylist()] == [4, 4, 9]
+    assert [(each.index, each.reason) for each in decoded.bad] == [
+        (1, "f[].n: the record has more than 10 items"),
+        (2, "f: the record has more than 10 items"),
+    ]
+
+
+def test_a_hundred_thousand_records_in_a_record_and_one_more() -> None:
+    schema = record(("f", {"type": "array", "items": record(("i", "int"), name="Inner")}))
+    began = time.monotonic()
+    assert _bad(schema, encode(schema, {"f": [{"i": 1}] * 100_001})) == "f: the record has more than 100,000 items"
+    assert time.monotonic() - began < 10
 
 
 def test_a_decimal_of_ten_thousand_digits() -> None:
