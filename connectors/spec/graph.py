@@ -230,7 +230,7 @@ def _check_tables(document: Document, spec: Spec) -> None:
             continue
         path = ("sinks", index, sink.target_key)
         if not spec.sources:
-            found = "rows of several tables come from a source of the spec, and this spec has none"
+            found = "only a source of the spec has rows of several tables, and this spec has no source"
             document.report(path, found, ("`sources`, and `eos run`", "the name of one table"))
         elif spec.checkpoint.at_least_once:
             document.report(path, "several tables need a log", ("checkpoint.mode: exactly-once",))

@@ -357,10 +357,9 @@ class TableEntry(SinkEntry):
         return UPSERT_PROMISE
 
     def _upsert_limits(self) -> tuple[str, ...]:
+        limits: tuple[str, ...] = _UPSERT_LIMITS if self.order_by is None else _UPSERT_LIMITS[2:]
         if self.on_existing == "keep":
             limits = _UPSERT_LIMITS[:1]
-        else:
-            limits = _UPSERT_LIMITS if self.order_by is None else _UPSERT_LIMITS[2:]
         if self.has_several_tables:  # tasks read whole partitions, and their rows are not compared
             return tuple(limit.replace("two in one checkpoint stop", "two in one task stop") for limit in limits)
         return limits

@@ -62,7 +62,7 @@ class TableSink(TableChanges, Protocol):
         """
 
     def require_server(self) -> None:
-        """Open a session and compare the server's settings with what exactly-once needs.
+        """Open a session and compare the server's settings with the needs of exactly-once.
 
         Raises TargetError, which no table and no row has caused; SinkUnavailableError.
         """

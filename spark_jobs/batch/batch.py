@@ -336,7 +336,7 @@ class SparkBatch:
 
 
 def _of_no_source(sinks: Iterable[str]) -> TargetError:
-    message = f"the rows of sink {', '.join(sinks)}, which has several tables, do not come from a source as they are"
+    message = f"sink {', '.join(sinks)} has several tables, and its rows are not from a source of the spec"
     return TargetError(message, remedy="name one table; or read a source of the spec by `eos run`, without a step")
 
 

@@ -53,7 +53,7 @@ class Cursor:
         self._at[found] = self._end[found] = self._parked
 
     def count_items(self, rows: Ints, counts: Ints, what: str) -> Flags:
-        """Count items that each row has, and park the rows with more than MOST_ITEMS. Return which rows may go on."""
+        """Count items of each row, and park rows with more than MOST_ITEMS. Return which rows have no more."""
         self._items[rows] += counts
         within: Flags = self._items[rows] <= MOST_ITEMS
         self.park(rows, ~within, f"{what}: the record has more than {MOST_ITEMS:,} items")

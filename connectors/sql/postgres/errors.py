@@ -165,7 +165,7 @@ _REMEDY_OF_RIGHTS: Final = (
 )
 _REMEDY_OF_LOCK_TABLE: Final = (
     "raise max_locks_per_transaction and restart the server: each table of a checkpoint needs several locks until its"
-    " COMMIT; the pipeline goes on when there is room"
+    " COMMIT; the pipeline then continues"
 )
 _REMEDY_OF_WAITING: Final = "see that the server is up and reachable; the pipeline goes on when it answers"
 

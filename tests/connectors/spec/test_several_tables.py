@@ -113,7 +113,7 @@ def test_mistakes_of_the_pipeline(tmp_path: Path) -> None:
             _SINK.replace("upsert\n    key: [id]\n    deleted: _deleted", "write-ahead-log"),
             mode=", mode: at-least-once",
         )
-    with pytest.raises(SpecError, match="come from a source of the spec, and this spec has none"):
+    with pytest.raises(SpecError, match="only a source of the spec has rows of several tables"):
         _load_without_sources(tmp_path)
     other = "- {name: archive, from: shop, connector: kafka, bootstrap_servers: 'k:9092', topic: t}"
     with pytest.raises(SpecError, match="the sink 'copy' has several tables, and 'archive' has one"):

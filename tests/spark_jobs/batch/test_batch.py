@@ -137,7 +137,7 @@ def test_tasks_that_wrote_nothing_for_lack_of_a_table_are_never_decided(jobs: _J
     ended = _batch(jobs, [_branch("warehouse")]).run_writers(SCOPE, direct=False)
     assert isinstance(ended, Failed)
     assert not ended.again
-    assert ended.error.message.startswith("the rows of sink warehouse, which has several tables, do not come from")
+    assert ended.error.message.startswith("sink warehouse has several tables, and its rows are not from a source")
 
 
 def test_h15_a_try_that_looks_for_equal_rows_is_never_decided(jobs: _Jobs) -> None:
