@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -412,6 +413,42 @@ def test_large_records_come_in_bounded_batches(topic: TopicFactory, source: Make
     batches = list(reader.read([OffsetRange(f"{name}/0", 0, 60)]))
     assert sum(batch.num_rows for batch in batches) == 60
     assert max(batch.nbytes for batch in batches) <= 17 * 1024 * 1024
+
+
+def packed(services: Services, topic: str, codec: str, values: Sequence[bytes]) -> None:
+    """Produce each value in a batch of its own. The broker compares the compressed size with its limit of 1 MB."""
+    settings = {"bootstrap.servers": services.kafka_bootstrap, "compression.type": codec}
+    producer = Producer({**settings, "message.max.bytes": 1_000_000_000})
+    for value in values:
+        plain(producer, topic, [value])
+
+
+def sizes_read(source: KafkaSource, split: OffsetRange) -> list[int]:
+    return [size for batch in source.read([split]) for size in pc.binary_length(batch.column("value")).to_pylist()]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_record_may_be_much_larger_than_its_batch(
+    topic: TopicFactory, source: MakeSource, services: Services, codec: str
+) -> None:
+    name, size = topic(), 60_000_000
+    packed(services, name, codec, [b"before", b"x" * size, b"after"])
+    reader = source(name, format=RawFormat()).select(["value"])
+    assert sizes_read(reader, OffsetRange(f"{name}/0", 0, 3)) == [6, size, 5]
+
+
+def test_a_batch_in_zstd_has_a_bound_that_the_error_names(
+    topic: TopicFactory, source: MakeSource, services: Services
+) -> None:
+    name, size = topic(), 120_000_000
+    packed(services, name, "zstd", [b"before", b"x" * size])
+    whole = OffsetRange(f"{name}/0", 0, 2)
+    reader = source(name, format=RawFormat()).select(["value"])
+    with pytest.raises(SourceError, match=f"{name}/0") as error:
+        sizes_read(reader, whole)
+    assert "receive.message.max.bytes" in error.value.remedy
+    larger = source(name, format=RawFormat(), properties={"receive.message.max.bytes": "900000000"}).select(["value"])
+    assert sizes_read(larger, whole) == [6, size]
 
 
 def test_a_consumer_serves_one_reader_at_a_time(topic: TopicFactory, source: MakeSource, producer: Producer) -> None:
