@@ -20,7 +20,17 @@ from eos._imports import importer, refuse_shadows  # noqa: E402
 
 if TYPE_CHECKING:
     from connectors.api.contracts import DirectWriter, Finding, Horizon, MeasuredSource, Sink, Source, Writer
-    from connectors.api.decoding import CheckedFormat, Decoded, Format, KeyedFormat, Undecodable
+    from connectors.api.decoding import (
+        CheckedFormat,
+        Decoded,
+        DecodedTables,
+        Format,
+        KeyedFormat,
+        NamedSchemas,
+        SelfDescribingFormat,
+        TableRows,
+        Undecodable,
+    )
     from connectors.spec.loader import load_spec
     from connectors.spec.spec import Spec
     from eos.errors import (
@@ -48,6 +58,7 @@ __all__ = [
     "Committer",
     "CompletedCheckpoint",
     "Decoded",
+    "DecodedTables",
     "DirectWriter",
     "EosError",
     "ExactlyOnce",
@@ -56,9 +67,11 @@ __all__ = [
     "Horizon",
     "KeyedFormat",
     "MeasuredSource",
+    "NamedSchemas",
     "OffsetRange",
     "Prepared",
     "Scope",
+    "SelfDescribingFormat",
     "Sink",
     "SinkState",
     "SinkUnavailableError",
@@ -67,6 +80,7 @@ __all__ = [
     "Spec",
     "SpecError",
     "StartingPoint",
+    "TableRows",
     "TargetError",
     "TransactionId",
     "Undecodable",
@@ -78,7 +92,17 @@ __all__ = [
 
 _NAMES: Final = {
     "connectors.api.contracts": ("DirectWriter", "Finding", "Horizon", "MeasuredSource", "Sink", "Source", "Writer"),
-    "connectors.api.decoding": ("CheckedFormat", "Decoded", "Format", "KeyedFormat", "Undecodable"),
+    "connectors.api.decoding": (
+        "CheckedFormat",
+        "Decoded",
+        "DecodedTables",
+        "Format",
+        "KeyedFormat",
+        "NamedSchemas",
+        "SelfDescribingFormat",
+        "TableRows",
+        "Undecodable",
+    ),
     "connectors.spec.loader": ("load_spec",),
     "connectors.spec.spec": ("Spec",),
     "eos.errors": (

@@ -118,7 +118,18 @@ class Format(Protocol):
 
 @runtime_checkable
 class NamedSchemas(Protocol):
-    """An optional part of a format: records name their schema, which a service keeps (H35)."""
+    """An optional part of a format: records name their schema, which a service keeps (H35).
+
+    Implemented by: a connector, in its `Format`. Called by: a source, on the driver.
+
+    Call order: `with_schemas` before `Format.decode`, once for each checkpoint.
+
+    Blocking: no call blocks.
+
+    Raises: nothing. The format that `with_schemas` returns raises IdentityError in `decode`.
+
+    Rule: a replayed checkpoint decodes with the schemas of its first run, whatever the service answers by then.
+    """
 
     @property
     def names_schemas(self) -> bool:

@@ -25,11 +25,11 @@ ROOT = Path(__file__).parents[2]
 JOB = ("EosError", "ExactlyOnce", "Spec", "SpecError", "load_spec", "register_formats", "run")
 CONTRACTS = (
     *("CheckedFormat", "CheckpointListener", "Committer", "DirectWriter", "Format", "KeyedFormat", "MeasuredSource"),
-    *("Sink", "Source", "Writer"),
+    *("NamedSchemas", "SelfDescribingFormat", "Sink", "Source", "Writer"),
 )
 VALUES = (
-    *("CommitOutcome", "Committable", "CompletedCheckpoint", "Decoded", "Finding", "Horizon", "OffsetRange"),
-    *("Prepared", "Scope", "SinkState", "StartingPoint", "TransactionId", "Undecodable"),
+    *("CommitOutcome", "Committable", "CompletedCheckpoint", "Decoded", "DecodedTables", "Finding", "Horizon"),
+    *("OffsetRange", "Prepared", "Scope", "SinkState", "StartingPoint", "TableRows", "TransactionId", "Undecodable"),
 )
 ERRORS = ("BadRowError", "EosError", "SinkUnavailableError", "SourceError", "SpecError", "TargetError")
 
