@@ -40,7 +40,7 @@ from connectors.sql.sqlite.columns import Binding
 from connectors.sql.sqlite.database import Database, create_file, empty
 from connectors.sql.sqlite.direct_writer import SqliteDirectWriter
 from connectors.sql.sqlite.store import IDLE_S, SqliteStore
-from connectors.sql.sqlite.target import Table, bind, find_table, merge_problems, missing, unique_keys
+from connectors.sql.sqlite.target import Table, bind, find_table, folded, merge_problems, missing, unique_keys
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translate_errors
@@ -163,7 +163,7 @@ class SqliteSink:
     @property
     def identity(self) -> str:
         """See TableSink. SQLite compares names without regard to case."""
-        return self.table.lower()
+        return folded(self.table)
 
     @property
     def partition_by(self) -> Sequence[str] | None:

@@ -34,12 +34,17 @@ class Table:
         return quote(self.name)
 
 
+def folded(name: str) -> str:
+    """Return the name as SQLite compares it: only the letters of ASCII have a case."""
+    return name.encode().lower().decode()
+
+
 def find_table(connection: Connection, name: str) -> Table | None:
     """The table's definition. None: there is no such table.
 
     SQLAlchemy's reflection gives a type of its own for each column; affinity needs the declared text, hence the pragma.
     """
-    if name.lower() not in {each.lower() for each in _tables(connection)}:
+    if folded(name) not in map(folded, _tables(connection)):
         return None
     rows = connection.execute(
         text('SELECT name, type, "notnull", dflt_value IS NOT NULL, pk, hidden FROM pragma_table_xinfo(:name)'),

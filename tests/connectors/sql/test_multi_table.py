@@ -284,6 +284,14 @@ def test_a_name_in_other_case_does_not_lose_its_settings(made: Tables) -> None:
         made.sink.learn(made.write(0, [[kinds((1, "ORDER", 1))]]), made.changes.append)
 
 
+def test_names_are_compared_as_the_database_does(made: Tables) -> None:
+    made.route, made.upsert = Route("${column.kind}"), None
+    made.start()
+    assert made.checkpoint(0, [kinds((1, "\u00c9a", 0), (2, "\u00e9A", 1), (3, "\u00e9a", 2))]) == 3
+    assert made.tables() == {"\u00c9a", "\u00e9A"}
+    assert made.rows("\u00e9A", "id") == [(2,), (3,)]
+
+
 def test_numbers_name_tables(made: Tables) -> None:
     made.route, made.upsert = Route("kind_${column.kind}"), None
     made.start()
