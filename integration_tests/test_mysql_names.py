@@ -59,6 +59,13 @@ def test_a_table_of_another_database_of_the_same_server(database: str) -> None:
     assert other.target == made.sink.target
 
 
+@pytest.mark.parametrize("table", ["mysql.user", "MySQL.new", "information_schema.TABLES", "sys.version"])
+@pytest.mark.parametrize("create", [False, True])
+def test_no_table_of_the_server_itself_is_written_or_made(database: str, table: str, create: bool) -> None:
+    with pytest.raises(TargetError, match="is the server's own"):
+        MySqlSink("warehouse", database, table, create=create).open(pa.schema([("id", pa.int64())]))
+
+
 @pytest.mark.parametrize("password", ["p@ss/w:rd?#&%", "päss中", "'\"`\\", "%s%(x)s"])
 def test_a_password_is_in_no_message(database: str, password: str) -> None:
     url = make_url(database).set(password=password).render_as_string(hide_password=False)

@@ -46,6 +46,21 @@ def test_a_wrong_password_is_no_outage(postgres: Postgres) -> None:
         PostgresSink("s", away.render_as_string(hide_password=False), "t").open(pa.schema([("n", pa.int64())]))
 
 
+@pytest.mark.parametrize("table", ["pg_class", "pg_catalog.pg_authid", "information_schema.sql_features"])
+def test_no_table_of_the_server_itself_is_written(postgres_database: str, table: str) -> None:
+    with pytest.raises(TargetError, match="is a table of the server's own"):
+        PostgresSink("s", postgres_database, table).open(pa.schema([("oid", pa.int64())]))
+
+
+def test_the_table_of_a_longer_name_is_not_found(postgres_database: str) -> None:
+    """The server cuts names off after 63 bytes, also where it looks for them."""
+    with sqlalchemy.create_engine(postgres_database).begin() as connection:
+        connection.exec_driver_sql(f"CREATE TABLE {'t' * 63} (n BIGINT)")
+    PostgresSink("s", postgres_database, "t" * 63).open(pa.schema([("n", pa.int64())]))
+    with pytest.raises(TargetError, match="does not exist"):
+        PostgresSink("s", postgres_database, "t" * 64).open(pa.schema([("n", pa.int64())]))
+
+
 NOT_NOW = [
     "the database system is starting up",
     "the database system is not yet accepting connections\nDETAIL:  Consistent recovery state has not been yet reached",

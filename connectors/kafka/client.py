@@ -40,8 +40,8 @@ _UNKNOWN: Final = frozenset(
 _OUT_OF_RANGE: Final = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 
 _REMEDY_OF_COMPRESSION: Final = (
-    "raise receive.message.max.bytes in `properties` above the decompressed size of the batch (100,000,000 by default, "
-    "which bounds batches in zstd); let brokers bound it: max.decompressed.message.bytes of the topic"
+    "if the batch is in zstd, raise receive.message.max.bytes in `properties` above its decompressed size (by default "
+    "100,000,000); if it is damaged, see the broker's log"
 )
 
 

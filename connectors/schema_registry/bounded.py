@@ -9,10 +9,11 @@ from typing import Any, Final
 from httpx2 import Client, Request, Response
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of an answer after decompression. A registry keeps each schema in one record of Kafka, mostly of 1 MB at
+"""Bytes of an answer. A registry keeps each schema in one record of Kafka, mostly of 1 MB at
 most; a list of all subjects is longer."""
 LONGEST_S: Final = 60.0
-"""From a request to the end of its answer. The timeout of the client is for each part of an answer."""
+"""Until the end of an answer's body. The timeout of the client is for each part of an answer."""
+_PLAIN: Final = "identity"
 
 
 class AnswerTooLargeError(ValueError):
@@ -24,6 +25,7 @@ class BoundedClient(Client):
 
     def send(self, request: Request, **options: Any) -> Response:
         """See Client. The answer is read."""
+        request.headers["Accept-Encoding"] = _PLAIN  # bytes that expand have no bound
         ends_s = monotonic() + LONGEST_S
         response = super().send(request, **{**options, "stream": True})
         try:
@@ -36,8 +38,10 @@ class BoundedClient(Client):
 
 
 def _content_of(response: Response, ends_s: float) -> bytes:
+    if (encoding := response.headers.get("content-encoding", _PLAIN)) != _PLAIN:
+        raise ValueError(f"its answer is compressed ({encoding!r:.40}), which was not allowed")
     content = bytearray()
-    for part in response.iter_bytes():
+    for part in response.iter_raw():
         content += part
         if len(content) > MOST_BYTES:
             raise AnswerTooLargeError(f"its answer has more than {MOST_BYTES:,} bytes")

@@ -34,6 +34,8 @@ _MOST_LATE: Final = 20
 _HIGHEST_ID: Final = 2**31 - 1
 """Registries number schemas with 32 bits and a sign. For a higher id, some answer as for a wrong path."""
 _MOST_REFERENCES: Final = 1_000
+_MOST_CHARACTERS: Final = 16 * 1024 * 1024
+"""The references of a schema together."""
 _DEEPEST: Final = 100
 """References of references of a schema. Each is a call inside of a call."""
 
@@ -152,24 +154,23 @@ class _Registry:
     def _request(self, schema_id: int) -> RegisteredSchema | None:
         from confluent_kafka.schema_registry import SchemaRegistryError
 
+        texts: dict[tuple[str, int], str] = {}
+        names: dict[tuple[str, str, int], None] = {}
         with outage(self._connection, f"schema {schema_id}"):
             try:
                 found = self.client.get_schema(schema_id)
+                if not isinstance(found.schema_str, str) or not found.schema_str:
+                    raise ValueError("an answer without a schema")
+                kind = found.schema_type or "AVRO"
+                self._collect(found.references or (), texts, names)
             except SchemaRegistryError as error:
-                if error.error_code == _NO_SUCH_ID:
+                if error.error_code == _NO_SUCH_ID and not names:
                     return None
                 raise
-            if not isinstance(found.schema_str, str) or not found.schema_str:
-                raise ValueError("an answer without a schema")
-            kind = found.schema_type or "AVRO"
-            texts: dict[tuple[str, int], str] = {}
-            names: dict[tuple[str, str, int], None] = {}
-            try:
-                self._collect(found.references or (), texts, names)
             except _UnusableError as error:
                 return RegisteredSchema(kind, found.schema_str, problem=str(error))
             finally:
-                self.client.clear_caches()  # the client's own, which have no bound
+                self.client.clear_caches()  # the client's own, which have no bound, and keep wrong answers
         imports = dict.fromkeys((name, texts[subject, version]) for name, subject, version in names)
         unique = tuple(dict.fromkeys(texts.values()))
         return RegisteredSchema(kind, found.schema_str, unique, tuple(imports) if kind == "PROTOBUF" else ())
@@ -199,6 +200,8 @@ class _Registry:
             self._collect(schema.references or (), texts, names, depth + 1)
             del texts[key]
             texts[key] = schema.schema_str
+            if sum(map(len, texts.values())) > _MOST_CHARACTERS:
+                raise _UnusableError(f"its references have more than {_MOST_CHARACTERS:,} characters")
 
 
 _registry = lru_cache(_REGISTRIES)(_Registry)
@@ -208,7 +211,7 @@ def open_client(connection: Connection) -> Any:
     """Return a new client, which keeps no schema yet. Use it as a context manager, inside `outage`."""
     from confluent_kafka.schema_registry import SchemaRegistryClient  # of the extra `registry`
 
-    from connectors.schema_registry.bounded import BoundedClient
+    from connectors.schema_registry.bounded import BoundedClient  # loads httpx2
 
     client = SchemaRegistryClient(_settings(connection))
     rest = client._rest_client  # its settings know no bound of an answer

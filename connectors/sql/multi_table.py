@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from connectors.api.contracts import DirectWriter, Finding
 from connectors.api.table_rows import TableChange, table_of
+from connectors.control_characters import escapes
 from connectors.grouping import LONGEST, can_name_a_table, rows_by_value, values_of
 from connectors.known import must_wait
 from connectors.log.place import LogPlace
@@ -36,6 +37,7 @@ PLACE: Final = ("_topic", "_partition", "_offset")
 """Columns that the rows of every table have."""
 _RESERVED: Final = "eos_"
 """The first characters of tables that hold claims and witnesses. Records must not choose one of them."""
+_ESCAPES: Final = escapes()
 _REMEDY_OF_NAMES: Final = "give it another name by `rewrite`, or set `unroutable: dead-letter`"
 
 
@@ -99,7 +101,6 @@ class SqlTablesSink:
 
     def learn(self, wanted: Sequence[pa.Schema], report: Callable[[TableChange], None]) -> None:
         """See MultiTableSink. Some dozen queries for each schema; several tables at once."""
-        self.one.require_server()  # or its error would be of the rows
         schemas = sorted(wanted, key=topic_of)
         room = MOST_SCHEMAS - self._tables.count
         if len(schemas) > room:
@@ -171,13 +172,13 @@ class SqlTablesSink:
             of_values = "".join(f", {column} = {value!r}" for column, value in values.items())
             message = f"sink {self.name}: no table for records of topic {topic}{of_schema}{of_values}"
             raise TargetError(message, remedy="correct `rewrite`, or set `unroutable: dead-letter` to put them aside")
-        if not table.isprintable():
-            message = f"{of_topic} the table {table!r}, with a character that is not printable"
+        if (shown := table.translate(_ESCAPES)) != table:
+            message = f"{of_topic} the table {shown}, with a character that cannot be shown"
             raise TargetError(message, remedy=_REMEDY_OF_NAMES)
         if table.rpartition(".")[2].casefold().startswith(_RESERVED):
             raise TargetError(f"{of_topic} the table {table}, a name of the protocol", remedy=_REMEDY_OF_NAMES)
         if self.one.is_reserved(table):
-            message = f"{of_topic} the table {table}, which is the database's own or has the dead letters"
+            message = f"{of_topic} the table {table}, which has the dead letters or is the database's own"
             raise TargetError(message, remedy=_REMEDY_OF_NAMES)
         return table
 
@@ -185,7 +186,7 @@ class SqlTablesSink:
         """Open these tables for their schemas, one after another."""
         for table, schemas in tables:
             for schema in schemas:
-                with self._rejecting(schema):
+                with self._rejecting(schema, asks_server=True):
                     sink, columns = self._sink_of(table, schema)
                     sink = sink.open(columns)
                     topic = topic_of(schema)
@@ -196,31 +197,31 @@ class SqlTablesSink:
 
     def _sink_of(self, table: str, schema: pa.Schema) -> tuple[TableSink, pa.Schema]:
         """Return the sink of this table, and what it takes of rows with this schema. Raises TargetError."""
-        if table not in self.settings and (near := [name for name in self.settings if _equal(name, table)]):
+        near = [name for name in self.settings if name.lower() == table.lower()]
+        if near and table not in near:
             message = f"sink {self.name}: records have the table {table}, and `tables` names {near[0]}"
-            raise TargetError(message, remedy="to a database they may be one: write one of them by `rewrite`")
+            remedy = f"many databases take both for one: add {table} to `tables`, or let `rewrite` give it that name"
+            raise TargetError(message, remedy=remedy)
         settings = self.settings.get(table, TableSettings())
         return self.one.of_table(table, table_of(schema)[1], settings), settings.select(schema)
 
     @contextmanager
-    def _rejecting(self, schema: pa.Schema) -> Iterator[None]:
+    def _rejecting(self, schema: pa.Schema, *, asks_server: bool = False) -> Iterator[None]:
         """Let rows of this schema be bad rows, if the block raises TargetError and the spec allows that.
 
-        Likewise for BadRowError: a database may have no character of a name.
+        Likewise for BadRowError: a database may have no character of a name. `asks_server`: the block uses the server,
+        whose own errors are no fault of the rows.
         """
         try:
             yield
         except (TargetError, BadRowError) as error:
             if not self.rejects:
                 raise
+            if asks_server:
+                self.one.require_server()
             topic = topic_of(schema)
             _log.warning("sink %s: records of topic %s are bad: %s; %s", self.name, topic, error.message, error.remedy)
             self._tables.refuse(schema.serialize().to_pybytes(), f"{error.message}; {error.remedy}")
-
-
-def _equal(table: str, other: str) -> bool:
-    """Return whether two names are one to a database that ignores case."""
-    return table.casefold() == other.casefold()
 
 
 def _in_turn(report: Callable[[TableChange], None]) -> Callable[[TableChange], None]:

@@ -40,7 +40,7 @@ from connectors.sql.schema_migration import (
 )
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translate_errors
-from connectors.sql.table_settings import TableSettings
+from connectors.sql.table_settings import TableSettings, is_same_name
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -94,8 +94,6 @@ class ServerSink(Server[C, T, P]):
     learns_at_once: ClassVar[int] = LEARNS_AT_ONCE
     _table_type: ClassVar[type]
     """Of `learned`."""
-    _system_tables: ClassVar[tuple[str, ...]] = ()
-    """The first characters of tables of the server that a name without a schema may mean."""
 
     def open(self, schema: pa.Schema) -> Self:
         """See Sink. One connection, a few queries, and what the spec wants made. Raises TargetError,
@@ -195,8 +193,7 @@ class ServerSink(Server[C, T, P]):
             checks.require(where, self._requirements(session))
 
     def is_reserved(self, table: str) -> bool:
-        of_letters = self.letters is not None and table.casefold() == self.letters.table.casefold()
-        return of_letters or table.casefold().startswith(self._system_tables)
+        return self.letters is not None and is_same_name(table, self.letters.table)
 
     def check_server(self, writers: int | None) -> Sequence[Finding]:
         """Return the findings without a table. See TableSink."""

@@ -59,6 +59,11 @@ class Route:
         return table
 
 
+def is_same_name(table: str, other: str) -> bool:
+    """Return whether two names may mean one table: without a schema or a database, and without regard to case."""
+    return table.rpartition(".")[2].lower() == other.rpartition(".")[2].lower()
+
+
 @dataclass(frozen=True, slots=True)
 class TableSettings:
     """The settings of one table, in place of the settings of all tables."""

@@ -68,7 +68,7 @@ class TableSink(TableChanges, Protocol):
         """
 
     def is_reserved(self, table: str) -> bool:
-        """Return whether a table is the database's own, or has the dead letters: records must not choose it."""
+        """Return whether a table has the dead letters, or is SQLite's own: records must not choose it."""
 
     def open(self, schema: pa.Schema) -> Self:
         """Compare the table with the rows, and create or change it if the spec allows it. See Sink."""

@@ -17,7 +17,7 @@ Rows: TypeAlias = Ints | slice
 ALL: Final = slice(None)
 
 MOST_ITEMS: Final = 100_000
-"""Items of a record that are read one after another. So many take some 20 s, in one record or at once in many."""
+"""Steps of a record: items that are read one after another, and blocks that are read at once. So many take 20 s."""
 
 
 class Cursor:

@@ -27,10 +27,13 @@ class Unreadable:
     reason: str
 
 
-def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+def blocks(
+    cursor: Cursor, rows: Rows, what: str, least_bytes: int, *, one_by_one: bool = False
+) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Yield the rows that have a further block of items: their places among `rows`, the rows, and the numbers of items.
 
-    The caller reads these items before the next step. Parks a row whose number of items cannot be.
+    The caller reads these items before the next step: all at once, or `one_by_one`. Parks a row whose number of items
+    cannot be, or that takes too many steps.
     """
     places = np.arange(cursor.count(rows))
     active = places if isinstance(rows, slice) else rows
@@ -44,6 +47,7 @@ def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[
         wrong = (counts < 0) | (counts > most)
         cursor.park(active, wrong, f"{what}: more items than the record has bytes for")
         counts = np.where(wrong, 0, counts)
+        counts[~cursor.count_items(active, counts if one_by_one else np.minimum(counts, 1), what)] = 0
         active, places, counts = active[counts > 0], places[counts > 0], counts[counts > 0]
         if len(active):
             yield places, active, counts
@@ -52,11 +56,9 @@ def blocks(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[
 def items(cursor: Cursor, rows: Rows, what: str, least_bytes: int) -> Iterator[tuple[Ints, Ints]]:
     """Yield the rows that have a further item, with their places among `rows`, once per item of the longest.
 
-    The caller reads that item before the next step. Parks a row with more items than a cursor counts.
+    The caller reads that item before the next step.
     """
-    for every, found, numbers in blocks(cursor, rows, what, least_bytes):
-        within = cursor.count_items(found, numbers, what)
-        places, active, counts = every[within], found[within], numbers[within]
+    for places, active, counts in blocks(cursor, rows, what, least_bytes, one_by_one=True):
         order = np.argsort(-counts, kind="stable")
         descending, taken, end = counts[order], 0, len(order)
         while end:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from connectors.formats.avro.cursor import Cursor, Rows
-from connectors.formats.avro.groups import by_branch, items
+from connectors.formats.avro.groups import blocks, by_branch, items
 from connectors.formats.avro.nodes import (
     DEEPEST,
     MOST_SKIPPED,
@@ -26,6 +26,8 @@ from connectors.formats.avro.nodes import (
 )
 
 _TEXT: Final = Primitive("string")
+_WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+"""Bytes of a value, of types whose arrays are skipped at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,19 @@ class Skip:
             case Union():
                 for number, _, _, chosen in by_branch(cursor, rows, self.what, node.branches):
                     self._of(node.branches[number]).skip(cursor, chosen, depth + 1)
+            case Array(Primitive("null" | "boolean" | "float" | "double" | "int" | "long") as item):
+                self._skip_numbers(cursor, rows, item)
             case Array():
                 self._skip_items(cursor, rows, [node.items], depth)
             case Map():
                 self._skip_items(cursor, rows, [_TEXT, node.values], depth)
+
+    def _skip_numbers(self, cursor: Cursor, rows: Rows, item: Primitive) -> None:
+        for _, active, counts in blocks(cursor, rows, self.what, least_bytes(self.schema, item)):
+            if item.type in _WIDTHS:
+                cursor.spans(active, counts * _WIDTHS[item.type], self.what)
+            else:
+                cursor.longs_run(active, counts, self.what)
 
     def _skip_items(self, cursor: Cursor, rows: Rows, parts: Sequence[Node], depth: int) -> None:
         steps = [self._of(part) for part in parts]

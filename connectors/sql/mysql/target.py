@@ -14,6 +14,7 @@ from eos.errors import TargetError
 _NO_DATABASE: Final = "the url names no database"
 _MEMBER: Final = re.compile(r"'((?:[^'\\]|''|\\.)*)'", re.DOTALL)
 _ESCAPES: Final = {"''": "'", "\\\\": "\\", "\\n": "\n", "\\r": "\r", "\\0": "\0"}
+_OF_SERVER: Final = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 _LAST_CHARACTER: Final = "\uffff"  # of a name, on both servers; a question about a longer one is an error
 
 
@@ -90,10 +91,16 @@ def read_target(session: Session, name: str) -> Target:
 
 
 def find_target(session: Session, name: str) -> Target | None:
-    """Read the table `name`, which may begin with a schema. None: there is no such table. Raises ServerError."""
+    """Read the table `name`, which may begin with a schema. None: there is no such table.
+
+    Raises TargetError for a table of the server's own, ServerError.
+    """
     current = session.execute("SELECT DATABASE()")[0][0]
     possible = max(name, default="") <= _LAST_CHARACTER
     for schema, table in _readings(name, str(current) if current else None) if possible else ():
+        if schema.lower() in _OF_SERVER:
+            message = f"database {schema} is the server's own, and {name!r} names a table there"
+            raise TargetError(message, remedy="write to a table of another database")
         rows = session.execute(
             "SELECT TABLE_SCHEMA, TABLE_NAME, COALESCE(ENGINE, TABLE_TYPE) FROM information_schema.TABLES"
             " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

@@ -38,7 +38,6 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
     """See ServerSink. The URL: `postgresql+psycopg://user:password@host:port/database`, with libpq's options."""
 
     _table_type: ClassVar = Target
-    _system_tables: ClassVar = ("pg_",)
     _remedy_for_one_writer: ClassVar = "this is correct, and slower; its unique indexes need one column in common"
 
     def direct_writer(self, transaction: TransactionId) -> PostgresDirectWriter:

@@ -11,6 +11,7 @@ from eos.errors import TargetError
 
 LONGEST_NAME: Final = 63
 """Bytes of a name, of a server as it is built."""
+_SYSTEM_PREFIX: Final = "pg_"  # no other schema may begin with it
 _KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 
 
@@ -88,6 +89,8 @@ def find_target(session: Session, name: str) -> Target | None:
         )
         if rows:
             oid, schema, table, kind, persistence = rows[0]
+            if schema.startswith(_SYSTEM_PREFIX) or schema == "information_schema":
+                raise TargetError(f"{schema}.{table} is a table of the server's own", remedy="write to another table")
             if kind not in _KINDS:
                 message = f"{schema}.{table} is no table that rows can be copied into (relkind {kind})"
                 raise TargetError(message, remedy="write to a table")

@@ -44,7 +44,7 @@ from connectors.sql.sqlite.target import Table, bind, find_table, folded, merge_
 from connectors.sql.sqlite.types import TYPES
 from connectors.sql.sqlite.values import Stored
 from connectors.sql.statements import translate_errors
-from connectors.sql.table_settings import TableSettings
+from connectors.sql.table_settings import TableSettings, is_same_name
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.values import Committable
@@ -215,8 +215,8 @@ class SqliteSink:
             connection.exec_driver_sql("PRAGMA schema_version")  # reads the file
 
     def is_reserved(self, table: str) -> bool:
-        of_letters = self.letters is not None and table.casefold() == self.letters.table.casefold()
-        return of_letters or table.casefold().startswith("sqlite_")
+        of_letters = self.letters is not None and is_same_name(table, self.letters.table)
+        return of_letters or folded(table).startswith("sqlite_")
 
     def check_server(self, writers: int | None) -> Sequence[Finding]:
         """Return the findings without a table. See TableSink."""

@@ -46,15 +46,28 @@ def test_an_answer_that_is_not_a_registrys_is_an_outage(answer: tuple[int, str])
         schemas_of(connection, [7])
 
 
-@pytest.mark.parametrize("zips", [False, True])
-def test_an_answer_is_read_up_to_a_bound(zips: bool) -> None:
-    """Whoever answers could otherwise fill the memory of a task: 20 kB of gzip are 20 MB."""
+def test_an_answer_is_read_up_to_a_bound() -> None:
+    """An answer could otherwise fill the memory of a task."""
     fits = json.dumps({"schema": _FIXED, "more": "x" * (bounded.MOST_BYTES - 200)})
-    with serving((200, fits), (200, " " * 20_000_000)) as (server, connection):
-        server.zips = zips
+    with serving((200, fits), (200, " " * 20_000_000)) as (_, connection):
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
         with pytest.raises(SourceError, match="does not give schema 8: its answer has more than 16,777,216 bytes"):
             schemas_of(connection, [8])
+
+
+def test_no_answer_is_decompressed() -> None:
+    """20 kB of gzip are 20 MB."""
+    with serving(_KNOWN) as (server, connection):
+        server.zips = True
+        with pytest.raises(SourceError, match="its answer is compressed"):
+            schemas_of(connection, [7])
+
+
+def test_a_wrong_answer_is_not_kept() -> None:
+    with serving((200, "{}"), _KNOWN) as (_, connection):
+        with pytest.raises(SourceError, match="an answer without a schema"):
+            schemas_of(connection, [7])
+        assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
 
 
 def test_an_answer_has_a_time_in_which_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,6 +151,10 @@ def test_a_schema_with_too_many_references_is_no_outage(monkeypatch: pytest.Monk
     with serving((200, json.dumps({"schema": _FIXED, "references": flat})), _KNOWN_VERSION) as (_, connection):
         (found,) = schemas_of(connection, [7]).values()
         assert unusable(found, "AVRO") == "it has more than 150 references"
+    monkeypatch.setattr("connectors.schema_registry.client._MOST_CHARACTERS", 100)
+    with serving((200, json.dumps({"schema": _FIXED, "references": flat})), _KNOWN_VERSION) as (_, connection):
+        (found,) = schemas_of(connection, [7]).values()
+        assert unusable(found, "AVRO") == "its references have more than 100 characters"
 
 
 def test_an_authority_that_is_not_there_is_an_error_of_the_registry(tmp_path: Path) -> None:

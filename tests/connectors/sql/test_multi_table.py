@@ -305,12 +305,12 @@ def test_numbers_name_tables(made: Tables) -> None:
     [
         (kinds((1, None, 1)), "NULL in column kind"),
         (kinds((1, "", 1)), "an empty text in column kind"),
-        (kinds((1, "a\0b", 1)), r"the table 'a\\x00b', with a character that is not printable"),
-        (kinds((1, "a\u202eb", 1)), "with a character that is not printable"),
+        (kinds((1, "a\0b", 1)), r"the table a\\x00b, with a character that cannot be shown"),
+        (kinds((1, "a\u202eb", 1)), r"the table a\\u202eb, with a character that cannot be shown"),
         (kinds((1, "x" * 400, 1)), "more than 300 characters in column kind"),
         (kinds((1, "mysql.user", 1)), "with a dot that the spec does not have"),
         (kinds((1, "eos_claims", 1)), "a name of the protocol"),
-        (kinds((1, "SQLite_sequence", 1)), "which is the database's own or has the dead letters"),
+        (kinds((1, "SQLite_sequence", 1)), "which has the dead letters or is the database's own"),
         (kinds((1, "drop\n", 1)), "no table for records of topic events, schema events.Value, kind = 'drop"),
         (kinds((1, "drop", 1)), "no table for records of topic events, schema events.Value, kind = 'drop'"),
         (batch("events", ["id"], [{"id": 1, "_offset": 1}], id=LONG), "no column kind"),
@@ -515,8 +515,9 @@ def test_no_record_chooses_a_table_of_the_protocol(made: Tables, to: str) -> Non
         made.sink.learn(made.write(0, [[orders((1, "a", False, 0))]]), made.changes.append)
 
 
-def test_no_record_chooses_the_table_of_the_dead_letters(made: Tables) -> None:
-    made.route = Route("${topic}", (Rewrite(".*", "Rejected"),))
+@pytest.mark.parametrize("to", ["Rejected", "main.rejected"])
+def test_no_record_chooses_the_table_of_the_dead_letters(made: Tables, to: str) -> None:
+    made.route = Route("${topic}", (Rewrite(".*", to),))
     made.start()
     assert isinstance(made.sink.one, SqliteSink)
     sink = replace(made.sink, one=replace(made.sink.one, letters=replace(made.sink.one, table="rejected")))

@@ -86,20 +86,36 @@ def test_a_fault_in_a_deep_place_is_named() -> None:
 def test_items_that_are_read_one_after_another_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """All that a record has, in each of its arrays: each costs a step, whatever the number of records. Not so numbers
     that are read at once."""
-    monkeypatch.setattr(cursor, "MOST_ITEMS", 10)
+    monkeypatch.setattr(cursor, "MOST_ITEMS", 11)
     pair = record(("n", {"type": "array", "items": record(("i", "int"), name="Inner")}), name="Pair")
     schema = record(("f", {"type": "array", "items": pair}), ("g", {"type": "array", "items": "int"}))
 
     def of(outer: int, inner: int, numbers: int = 0) -> bytes:
         return encode(schema, {"f": [{"n": [{"i": 1}] * inner}] * outer, "g": [7] * numbers})
 
-    written = [of(2, 4), of(2, 5), of(11, 0), of(2, 4, 1_000), of(1, 9)]
+    written = [of(2, 4), of(2, 5), of(12, 0), of(2, 4, 1_000), of(1, 10)]
     decoded = decode(schema, written)
-    assert [len(row["f"][0]["n"]) for row in decoded.rows.to_pylist()] == [4, 4, 9]
+    assert [len(row["f"][0]["n"]) for row in decoded.rows.to_pylist()] == [4, 4, 10]
     assert [(each.index, each.reason) for each in decoded.bad] == [
-        (1, "f[].n: the record has more than 10 items"),
-        (2, "f: the record has more than 10 items"),
+        (1, "f[].n: the record has more than 11 items"),
+        (2, "f: the record has more than 11 items"),
     ]
+
+
+def test_blocks_of_numbers_are_bounded_and_numbers_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read and skipped. A block is as many bytes as a number, and costs a step."""
+    monkeypatch.setattr(cursor, "MOST_ITEMS", 10)
+    for kind, value in (("int", b"\x0e"), ("double", bytes(8)), ("boolean", b"\x01")):
+        writer = record(("f", {"type": "array", "items": kind}), _BEHIND)
+        one_by_one, at_once = (b"\x02" + value) * 10, b"\xc8\x01" + value * 100
+        sized = b"\xc7\x01" + bytes([len(value) * 200 & 0x7F | 0x80, len(value) * 200 >> 7]) + value * 100
+        written = [blocks + b"\0\x02" for blocks in (one_by_one, b"\x02" + value + one_by_one, at_once, sized)]
+        for reader in (writer, record(_BEHIND)):
+            decoded = decode(reader, written, writer)
+            assert decoded.rows.column("behind").to_pylist() == [1, 1, 1]
+            if reader is writer:
+                assert [len(each) for each in decoded.rows.column("f").to_pylist()] == [10, 100, 100]
+            assert [(each.index, each.reason) for each in decoded.bad] == [(1, "f: the record has more than 10 items")]
 
 
 def test_a_hundred_thousand_records_in_a_record_and_one_more() -> None:
