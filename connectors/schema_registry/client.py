@@ -164,7 +164,7 @@ class _Registry:
                 kind = found.schema_type or "AVRO"
                 self._collect(found.references or (), texts, names)
             except SchemaRegistryError as error:
-                if error.error_code == _NO_SUCH_ID and not names:
+                if error.error_code == _NO_SUCH_ID:
                     return None
                 raise
             except _UnusableError as error:
