@@ -81,7 +81,7 @@ def entry(spec: Spec, browser: Chrome) -> Iterator[str]:
 
 
 def complaints(browser: Chrome) -> list[str]:
-    """What the page has logged. The browser may look for favicon.ico late: beside the bare icon, before the page."""
+    """Return the browser's log without favicon.ico, which it may ask for after the log has been emptied."""
     return [line for line in logged(browser, "browser") if "favicon.ico" not in line]
 
 

@@ -122,7 +122,7 @@ class NamedSchemas(Protocol):
 
     Implemented by: a connector, in its `Format`. Called by: a source, on the driver.
 
-    Call order: `with_schemas` before `Format.decode`, once for each checkpoint.
+    Call order: `with_schemas` before `Format.decode`, once for each start of the query.
 
     Blocking: no call blocks.
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from httpx2 import Client, Request, Response
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Bytes of an answer. A registry keeps each schema in one record of Kafka, mostly of 1 MB at
-most; a list of all subjects is longer."""
+"""Bytes of an answer. A registry keeps each schema in one record of Kafka, mostly of 1 MB at most. A list of all
+subjects is longer."""
 LONGEST_S: Final = 60.0
-"""Until the end of an answer's body. The timeout of the client is for each part of an answer."""
+"""From a request to the end of the answer's body. The timeout of the client is for each part of an answer."""
 _PLAIN: Final = "identity"
 
 
@@ -24,7 +24,7 @@ class BoundedClient(Client):
     """A client that reads no more of an answer. Raises AnswerTooLargeError, and TimeoutError after LONGEST_S."""
 
     def send(self, request: Request, **options: Any) -> Response:
-        """See Client. The answer is read."""
+        """Send a request, and return the answer with its body and its type. It has no other header."""
         request.headers["Accept-Encoding"] = _PLAIN  # bytes that expand have no bound
         ends_s = monotonic() + LONGEST_S
         response = super().send(request, **{**options, "stream": True})

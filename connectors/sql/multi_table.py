@@ -153,19 +153,7 @@ class SqlTablesSink:
             message = f"{of_topic} a schema with a name of {len(name)} characters"
             raise TargetError(message, remedy=f"give it a name of at most {LONGEST} characters")
         for column in self.route.columns:
-            if column not in schema.names:
-                remedy = f"correct ${{column.{column}}} in `table`, or set `unroutable: dead-letter`"
-                raise TargetError(f"{of_topic} no column {column}", remedy=remedy)
-            if not can_name_a_table(kind := schema.field(column).type):
-                remedy = "name tables by a column of text or of whole numbers"
-                raise TargetError(f"{of_topic} a column {column} of type {spark_type(kind)}", remedy=remedy)
-            if not values.get(column):
-                empty = "an empty text" if column in values else "NULL"
-                remedy = "set `unroutable: dead-letter` to put these records aside"
-                raise TargetError(f"{of_topic} {empty} in column {column}, which names the table", remedy=remedy)
-            if len(values[column]) > LONGEST:
-                remedy = "set `unroutable: dead-letter` to put these records aside"
-                raise TargetError(f"{of_topic} more than {LONGEST} characters in column {column}", remedy=remedy)
+            _check_value(column, schema, values.get(column), of_topic)
         table = self.route.table(topic, name, values)
         if not table:
             of_schema = f", schema {name}" * bool(name)
@@ -222,6 +210,22 @@ class SqlTablesSink:
             topic = topic_of(schema)
             _log.warning("sink %s: records of topic %s are bad: %s; %s", self.name, topic, error.message, error.remedy)
             self._tables.refuse(schema.serialize().to_pybytes(), f"{error.message}; {error.remedy}")
+
+
+def _check_value(column: str, schema: pa.Schema, value: str | None, of_topic: str) -> None:
+    """Raise TargetError if the value of a column cannot name a table. `of_topic`: where the message begins."""
+    if column not in schema.names:
+        remedy = f"correct ${{column.{column}}} in `table`, or set `unroutable: dead-letter`"
+        raise TargetError(f"{of_topic} no column {column}", remedy=remedy)
+    if not can_name_a_table(kind := schema.field(column).type):
+        remedy = "name tables by a column of text or of whole numbers"
+        raise TargetError(f"{of_topic} a column {column} of type {spark_type(kind)}", remedy=remedy)
+    remedy = "set `unroutable: dead-letter` to put these records aside"
+    if not value:
+        empty = "NULL" if value is None else "an empty text"
+        raise TargetError(f"{of_topic} {empty} in column {column}, which names the table", remedy=remedy)
+    if len(value) > LONGEST:
+        raise TargetError(f"{of_topic} more than {LONGEST} characters in column {column}", remedy=remedy)
 
 
 def _in_turn(report: Callable[[TableChange], None]) -> Callable[[TableChange], None]:

@@ -188,9 +188,8 @@ class ServerSink(Server[C, T, P]):
         return [*of_log, *self._doctor(compare, partial(self._ahead, schema), connections)]
 
     def require_server(self) -> None:
-        where = f"sink {self.name} at {self._where}"
-        with translate_errors(where), self._session() as session:
-            checks.require(where, self._requirements(session))
+        with translate_errors(self._place_of_errors), self._session() as session:
+            checks.require(self._place_of_errors, self._requirements(session))
 
     def is_reserved(self, table: str) -> bool:
         return self.letters is not None and is_same_name(table, self.letters.table)
@@ -198,6 +197,10 @@ class ServerSink(Server[C, T, P]):
     def check_server(self, writers: int | None) -> Sequence[Finding]:
         """Return the findings without a table. See TableSink."""
         return replace(self, table="").check(None, writers)
+
+    @property
+    def _place_of_errors(self) -> str:
+        return f"sink {self.name} at {self._where}"
 
     @property
     def _prepares(self) -> bool:
@@ -217,9 +220,9 @@ class ServerSink(Server[C, T, P]):
         None instead of a table: a start is to make it.
         `run`: make what is missing, where the spec says so; else take it for made.
         """
-        with translate_errors(f"sink {self.name} at {self._where}, table {self.table}"), self._session() as session:
+        with translate_errors(f"{self._place_of_errors}, table {self.table}"), self._session() as session:
             if run:
-                checks.require(f"sink {self.name} at {self._where}", self._requirements(session))
+                checks.require(self._place_of_errors, self._requirements(session))
             maker = self._maker(session, schema)
             seen, ran = maker.make(session) if run else (maker.dry_run(), ())
             if seen is None and (run or not self.create):

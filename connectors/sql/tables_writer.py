@@ -147,7 +147,7 @@ def topic_of(schema: pa.Schema) -> str:
 
 
 class TablesWriter:
-    """See Writer and MultiTableWriter. All tables have one segment."""
+    """A writer of a task's rows of all tables, into one segment. See Writer and MultiTableWriter."""
 
     def __init__(self, tables: KnownTables, segment: Segment, slots: int, transaction: TransactionId) -> None:
         self._tables = tables

@@ -112,13 +112,11 @@ class SparkBatch:
                     return tries.looked(tries.locked)
                 if self.chains:
                     acknowledged = self._run_chained(task)
-                    if wanted := unknown_tables(acknowledged):
-                        return self._learn(wanted)
                 else:
                     job = branch_jobs.writing(task)
                     acknowledged = self._run(job, placed=tries.bisector is not None, checks=checks, notes=notes)
-                    if wanted := unknown_tables(acknowledged):  # these tasks have written nothing
-                        return Failed(_of_no_source(wanted))
+                if wanted := unknown_tables(acknowledged):  # these tasks have written nothing
+                    return self._learn(wanted) if self.chains else Failed(_of_no_source(wanted))
                 surplus = self._left_out(acknowledged) or checks.surplus(self.checkpoint_id)
                 if surplus is not None:
                     return Failed(surplus)

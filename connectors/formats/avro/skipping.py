@@ -26,8 +26,6 @@ from connectors.formats.avro.nodes import (
 )
 
 _TEXT: Final = Primitive("string")
-_WIDTHS: Final = {"null": 0, "boolean": 1, "float": 4, "double": 8}
-"""Bytes of a value, of types whose arrays are skipped at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +75,12 @@ class Skip:
                 self._skip_items(cursor, rows, [_TEXT, node.values], depth)
 
     def _skip_numbers(self, cursor: Cursor, rows: Rows, item: Primitive) -> None:
-        for _, active, counts in blocks(cursor, rows, self.what, least_bytes(self.schema, item)):
-            if item.type in _WIDTHS:
-                cursor.spans(active, counts * _WIDTHS[item.type], self.what)
-            else:
+        least = least_bytes(self.schema, item)
+        for _, active, counts in blocks(cursor, rows, self.what, least):
+            if item.type in ("int", "long"):
                 cursor.longs_run(active, counts, self.what)
+            else:  # all values have one width
+                cursor.spans(active, counts * least, self.what)
 
     def _skip_items(self, cursor: Cursor, rows: Rows, parts: Sequence[Node], depth: int) -> None:
         steps = [self._of(part) for part in parts]

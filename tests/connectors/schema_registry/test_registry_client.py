@@ -137,7 +137,7 @@ def test_references_in_a_circle_end() -> None:
 
 
 def test_a_schema_with_too_many_references_is_no_outage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever may register a schema must not stop a pipeline. Its records are bad."""
+    """A user who may register schemas must not stop a pipeline. The records of such a schema are bad."""
     monkeypatch.setattr("connectors.schema_registry.client._MOST_REFERENCES", 150)
     chain = [_referring(f"s{number}") for number in range(151)]
     with serving(*chain) as (server, connection):

@@ -334,8 +334,8 @@ def test_rows_whose_value_names_no_table_are_bad_and_the_others_are_written(
     assert made.rows("good") == [(2, "good")]
 
 
-def test_rows_are_not_bad_because_of_the_server(made: Tables, tmp_path: Path) -> None:
-    """A server that lets nobody in says nothing of a table: its rows must wait."""
+def test_rows_are_not_bad_because_of_the_server(made: Tables) -> None:
+    """If a server refuses each login, it has judged no table. The rows wait."""
     made.route, made.upsert, made.rejects = Route("${column.kind}"), None, True
     made.start()
     wanted = made.write(0, [[kinds((1, "a", 1))]])
