@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+import time
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -78,6 +79,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--run-s", type=float, default=RUN_S, help="how long all tests of such a run take, one after another"
     )
+    group.addoption(
+        "--until",
+        type=float,
+        default=math.inf,
+        help="begin no test after this time, in seconds since the epoch, and take short tests first; the others are "
+        "listed as left out",
+    )
     group.addoption("--image", action="store_true", help="take the tests of the product's image, which they build")
 
 
@@ -132,11 +140,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_second = config.getoption("--more")
         of_the_other = {item.nodeid for item in others if (item.nodeid in more) != is_second} - left
         omitted |= dict.fromkeys(of_the_other, left_out.FIRST if is_second else left_out.MORE)
-    left_out.recorder(config).leave_out(config, omitted)
+    left_out.recorder(config).leave_out(config, omitted, faults)
     config.hook.pytest_deselected(items=[item for item in items if item.nodeid in omitted])
     items[:] = [item for item in items if item.nodeid not in omitted]
-    if hasattr(config, "workerinput"):
+    if config.getoption("--until") < math.inf:
+        expected_s = durations.read().of_tests([item.nodeid for item in items])
+        items.sort(key=lambda item: expected_s[item.nodeid])
+    elif hasattr(config, "workerinput"):
         _longest_files_first(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
+    """Leave out a test whose turn comes when the time of the run is over."""
+    if time.time() < item.config.getoption("--until"):
+        return None
+    left_out.recorder(item.config).leave_out(item.config, {item.nodeid: left_out.TIME})
+    return True
 
 
 def _longest_files_first(items: list[pytest.Item]) -> None:

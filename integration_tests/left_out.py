@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
@@ -35,21 +35,25 @@ SEARCH: Final = "long explorations of the protocol"
 MUTANT: Final = "mutants of a run's sample"
 FIRST: Final = "tests of a run without --more"
 MORE: Final = "fault tests of a run with --more"
+TIME: Final = "tests for which the time of the run was over"
 
 _PLUGIN: Final = "left-out"
 _LEFT_OUT: Final = "left out"
-"""Key under which processes of pytest-xdist send the names to the process that records."""
+_FAULT_TESTS: Final = "fault tests"
+"""Keys under which processes of pytest-xdist send the names to the process that records."""
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
 _OF_REGISTRY: Final = "EOS_PROVIDE_REGISTRY=… .venv/bin/python -m pytest integration_tests -m registry"
 _ALL: Final = "scripts/test --all --no-lint --integration --kind {services}"
+_OF_MORE: Final = "EOS_MATRIX_SEED={seed} scripts/test --more --no-lint --integration --kind {services}"
 _COMMANDS: Final = {
     IMAGE: "make image",
     REGISTRY: _OF_REGISTRY,
     SEARCH: "scripts/test --all --no-lint --unit",
     MUTANT: "scripts/test --more --no-lint --unit",
     FIRST: "EOS_MATRIX_SEED={seed} scripts/test --no-lint --integration --kind {services}",
-    MORE: "EOS_MATRIX_SEED={seed} scripts/test --more --no-lint --integration --kind {services}",
+    MORE: _OF_MORE,
+    TIME: _OF_MORE,
 }
 
 
@@ -71,6 +75,7 @@ class Run:
     ran: list[str]
     left_out: dict[str, str]  # group, by node id
     skipped: dict[str, str]  # reason, by node id
+    fault_tests: list[str] = field(default_factory=list)  # those that this run leaves out included
 
 
 @dataclass(slots=True, eq=False)
@@ -82,17 +87,24 @@ class Recorder:
     _ran: set[str] = field(default_factory=set)
     _left_out: dict[str, str] = field(default_factory=dict)
     _skipped: dict[str, str] = field(default_factory=dict)
+    _fault_tests: set[str] = field(default_factory=set)
 
-    def leave_out(self, config: pytest.Config, groups: Mapping[str, str]) -> None:
-        """Note the tests that are left out, with their groups, by node id. Called once the tests are collected."""
+    def leave_out(self, config: pytest.Config, groups: Mapping[str, str], fault_tests: Collection[str] = ()) -> None:
+        """Note the tests that are left out, with their groups, by node id, and all fault tests.
+
+        Called once the tests are collected, and for each test that is left out later.
+        """
         self._left_out.update(groups)
+        self._fault_tests.update(fault_tests)
         if (output := getattr(config, "workeroutput", None)) is not None:
-            output[_LEFT_OUT] = dict(groups)
+            output.update({_LEFT_OUT: dict(self._left_out), _FAULT_TESTS: sorted(self._fault_tests)})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: object) -> None:
-        """Take over what a process of pytest-xdist left out; all leave out the same."""
-        self._left_out.update(getattr(node, "workeroutput", {}).get(_LEFT_OUT, {}))
+        """Take over what a process of pytest-xdist left out."""
+        output = getattr(node, "workeroutput", {})
+        self._left_out.update(output.get(_LEFT_OUT, {}))
+        self._fault_tests.update(output.get(_FAULT_TESTS, ()))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a test that ran or was skipped."""
@@ -107,7 +119,8 @@ class Recorder:
         """Append this run to the file. Only the process that reports has a terminal."""
         if self.path is not None and not hasattr(config, "workerinput"):
             ran = sorted(self._ran - self._skipped.keys())
-            _append(self.path, asdict(Run(self.services, seed_of_run(), ran, self._left_out, self._skipped)))
+            faults = sorted(map(plain_name, self._fault_tests))
+            _append(self.path, asdict(Run(self.services, seed_of_run(), ran, self._left_out, self._skipped, faults)))
 
 
 def register(config: pytest.Config, services: str = "") -> None:
@@ -158,6 +171,9 @@ def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
         if skipped:
             yield f"skipped{on or ' without services'}: {len(skipped)}"
             yield from (f"  {name}: {reason}" for name, reason in sorted(skipped.items()))
+        if faults := {name for run in own for name in run.fault_tests}:
+            few = ", LESS THAN HALF" if TIME in groups and 2 * len(faults & ran) < len(faults) else ""
+            yield f"fault tests{on}: {len(faults & ran)} ran of {len(faults)}{few}"
     yield from _matrix(runs)
     for check in checks:
         yield f"{check.name}: {check.reason}. To run it: {check.command}"

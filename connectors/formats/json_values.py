@@ -91,24 +91,28 @@ class Explainer:
                 return self._searched(values, answer)
         if answer is NOT_UTF8:
             return utf8_reason(values[0].as_py())
-        error = _fault(values, self._schema) or ValueError("unknown")
-        return _placed(_reason(error, None), values) if isinstance(answer, Broken) else self._searched(values, error)
+        return self._refused(values) if isinstance(answer, Broken) else self._searched(values)
 
     def _of_column(self, values: pa.Array, column: str) -> str:
         field = self._schema.field(column)
         reason = _reason(_fault(values, pa.schema([field])) or ValueError("unknown"), column)
         return reason.replace("expected array", "expected object") if pa.types.is_map(field.type) else reason
 
-    def _searched(self, values: pa.Array, error: ValueError) -> str:
+    def _refused(self, values: pa.Array, error: ValueError | None = None) -> str:
+        """Return the parser's words for the whole value."""
+        error = error or _fault(values, self._schema) or ValueError("unknown")
+        return _placed(_reason(error, None), values)
+
+    def _searched(self, values: pa.Array, error: ValueError | None = None) -> str:
         """Name the field at fault, by parsing the one value again for no field and then for each."""
-        if _NOT_UTF8 in str(error):
+        if error is not None and _NOT_UTF8 in str(error):
             return utf8_reason(values[0].as_py())
         if _fault(values, _NO_FIELDS) is None:
             for field in self._schema:
                 fault = _fault(values, pa.schema([field]))
                 if fault is not None:
                     return _reason(fault, field.name)
-        return _placed(_reason(error, None), values)
+        return self._refused(values, error)
 
 
 def _placed(reason: str, values: pa.Array) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from integration_tests import left_out
 from integration_tests.harness import turns
 from integration_tests.harness.rotation import SEED
 from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
-from integration_tests.left_out import CASE, FAULT, FILE, FIRST, IMAGE, LONG, MORE, Check, Run, listing, read
+from integration_tests.left_out import CASE, FAULT, FILE, FIRST, IMAGE, LONG, MORE, TIME, Check, Run, listing, read
 
 _MATRIX = "integration_tests/test_matrix.py::test_killed"
 _CONTENT = """
@@ -23,11 +24,11 @@ import pytest
 def act(process): process.kill()
 
 @pytest.mark.in_turns
-@pytest.mark.parametrize("number", range(200))
+@pytest.mark.parametrize("number", range(60))
 def test_long(number): ...
 
 @pytest.mark.in_turns
-@pytest.mark.parametrize("number", range(200))
+@pytest.mark.parametrize("number", range(60))
 def test_killed(number): act
 
 @pytest.mark.image
@@ -39,39 +40,59 @@ def test_it(): ...
 """
 
 
-@pytest.mark.parametrize("processes", ["0", "2"])
-def test_two_runs_record_what_they_left_out(processes: str, tmp_path: Path) -> None:
-    hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure"
-    (tmp_path / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    (tmp_path / "test_some.py").write_text(_CONTENT)
-    file = tmp_path / "left-out.jsonl"
+def _run(folder: Path, processes: str, *runs: tuple[str, ...]) -> Path:
+    """Run the tests above, once with each of these options, and return the file that says what was left out."""
+    hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_runtest_protocol"
+    (folder / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "test_some.py").write_text(_CONTENT)
+    file = folder / "left-out.jsonl"
     root = str(Path(turns.__file__).parents[2])
     environment = {**os.environ, SEED: "1", "PYTHONPATH": root, "CI": "", FILE: str(file)}
     command = [sys.executable, "-m", "pytest", "-q", "--in-turns", "--kind", "native", "-n", processes]
-    for second in ([], ["--more"]):
+    for options in runs:
         ended = subprocess.run(
-            [*command, *second], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+            [*command, *options], cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, ended.stdout
+    return file
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_two_runs_record_what_they_left_out(processes: str, tmp_path: Path) -> None:
+    file = _run(tmp_path, processes, (), ("--more",))
     (run, more), checks = read(file)
     assert (run.services, run.seed, checks) == ("native", 1, [])
     assert run.skipped == {"test_some.py::test_not_here": "not applicable: no such server"}
     assert run.left_out["test_some.py::test_image"] == IMAGE
     groups = [
-        run.left_out.get(f"test_some.py::test_{name}[{number}]") for name in ("killed", "long") for number in range(200)
+        run.left_out.get(f"test_some.py::test_{name}[{number}]") for name in ("killed", "long") for number in range(60)
     ]
-    assert 1 <= groups.count(FAULT) <= 100, "half of the fault tests run"
-    assert 1 <= groups.count(LONG) < 200
+    assert 1 <= groups.count(FAULT) <= 30, "half of the fault tests run"
+    assert 1 <= groups.count(LONG) < 60
     assert sorted(more.ran) == sorted(name for name, group in run.left_out.items() if group == MORE)
     assert sorted([*run.ran, *run.skipped]) == sorted(name for name, group in more.left_out.items() if group == FIRST)
-    assert len(more.ran) + len(more.left_out) == 403
+    assert len(more.ran) + len(more.left_out) == 123
     assert not any(MORE in line or FIRST in line for line in listing([run, more], []))
     (line,) = (line for line in listing([run], []) if line.startswith(MORE))
     command_of_more = "EOS_MATRIX_SEED=1 scripts/test --more --no-lint --integration --kind native"
     assert line == f"{MORE} on native services: {len(more.ran)} left out. To run them: {command_of_more}"
-    assert len(run.ran) + len(run.left_out) + len(run.skipped) == 403
+    assert len(run.ran) + len(run.left_out) + len(run.skipped) == 123
     assert "test_some.py::test_it" in run.ran
+    assert {len(each.fault_tests) for each in (run, more)} == {60}
+    assert "fault tests on native services: 30 ran of 60" in listing([run, more], [])
+
+
+@pytest.mark.parametrize("processes", ["0", "2"])
+def test_tests_for_which_the_time_is_over_are_left_out_and_named(processes: str, tmp_path: Path) -> None:
+    file = _run(tmp_path, processes, ("--until", "1"), ("--until", str(time.time() + 3600)))
+    (late, early), _ = read(file)
+    assert late.ran == []
+    assert {name for name, group in late.left_out.items() if group == TIME} == {*early.ran, *early.skipped}
+    lines = list(listing([late], []))
+    assert "fault tests on native services: 0 ran of 60, LESS THAN HALF" in lines
+    (line,) = (line for line in lines if line.startswith(TIME))
+    assert line.startswith(f"{TIME} on native services: {len(early.ran) + 1} left out. To run them: EOS_MATRIX_SEED=1")
 
 
 def test_the_list_is_grouped() -> None:
