@@ -512,11 +512,12 @@ def test_ports_of_servers_are_not_those_of_connections() -> None:
 
 @pytest.mark.any_server
 @pytest.mark.alone
+@pytest.mark.in_turns
 @pytest.mark.timeout(1500)
 @pytest.mark.usefixtures("postgres", "_first_run")
 @pytest.mark.parametrize("has_changes", [False, True] if (_SEED := seed_of_run()) is None else [_SEED % 3 == 0])
 def test_a_short_round(killable: Services, tmp_path: Path, has_changes: bool) -> None:
-    """By the command, of a seed of its own for each run of CI, of which a third has change events."""
+    """By the command, of a seed of its own for each run that takes it, of which a third has change events."""
     log = tmp_path / "chaos.jsonl"
     of_run = seed_of_run() or 0
     numbers = [number for number, setup in enumerate(SETUPS) if bool(setup.changes) == has_changes]
