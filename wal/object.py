@@ -54,10 +54,13 @@ _RETRIES: Final[RetryConfig] = {
 """Of obstore's own: for a connection that cannot be made or is cut, and for the answers 408, 429 and from 500 on.
 Nobody tries again beside it: a longer outage is an error, and who asked decides."""
 
+ONCE: Final[RetryConfig] = {**_RETRIES, "max_retries": 0}
+"""Each request is sent once: for a put that must not be taken for refused because it met itself (H20)."""
+
 _OF_CLIENT: Final = ("allow_http", "root_certificate")
 
 
-def connect(address: ObjectAddress, timeout_s: float) -> ObjectStore:
+def connect(address: ObjectAddress, timeout_s: float, retries: RetryConfig = _RETRIES) -> ObjectStore:
     """A client of the store below the prefix. Sends nothing. Raises what `refusals.Failure` names.
 
     Everything that says where the store is, is given, so that nothing of it is taken from the environment.
@@ -73,12 +76,12 @@ def connect(address: ObjectAddress, timeout_s: float) -> ObjectStore:
         options |= {"region": address.region, "endpoint": at, "aws_endpoint_url_s3": at, "conditional_put": "etag"}
         options["disable_bulk_delete"] = "true"  # not every store knows it
         s3 = cast("S3Config", options)
-        return S3Store(address.bucket, prefix=address.prefix, config=s3, client_options=client, retry_config=_RETRIES)
+        return S3Store(address.bucket, prefix=address.prefix, config=s3, client_options=client, retry_config=retries)
     if address.scheme == "gs":
         gs = cast("GCSConfig", options | {"base_url": at})
-        return GCSStore(address.bucket, prefix=address.prefix, config=gs, client_options=client, retry_config=_RETRIES)
+        return GCSStore(address.bucket, prefix=address.prefix, config=gs, client_options=client, retry_config=retries)
     az = cast("AzureConfig", options | {"endpoint": at, "use_emulator": "false"})
-    return AzureStore(address.bucket, prefix=address.prefix, config=az, client_options=client, retry_config=_RETRIES)
+    return AzureStore(address.bucket, prefix=address.prefix, config=az, client_options=client, retry_config=retries)
 
 
 class ObjectUpload:

@@ -22,24 +22,39 @@ from tests.head_store_suite import HeadStoreSuite
 from twophase.head import HeadStore, Versioned
 from twophase.local_blobs import write_all
 from twophase.local_head import LocalHead
+from twophase.object_head import ObjectHead
+from wal.address import ObjectAddress
 
 RACERS, SWAPS = 3, 40
 
 
-def open_head(kind: str, folder: Path) -> HeadStore:
-    if kind == "files":
-        return LocalHead(folder / "checkpoint")
-    return SqlHead(f"sqlite:///{folder / 'head.db'}", "p")
+Place = Path | str | ObjectAddress
+"""Where head is: a folder, the URL of a database, or a prefix of a bucket. Another process gets it, too."""
 
 
-@pytest.fixture(params=["files", "sqlite"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def open_head(place: Place) -> HeadStore:
+    match place:
+        case Path():
+            return LocalHead(place)
+        case str():
+            return SqlHead(place, "p")
+        case _:
+            return ObjectHead(place)
+
+
+@pytest.fixture(params=["files", "sqlite", "objects"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "files":
+        return tmp_path / "checkpoint"
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'head.db'}"
+    address: ObjectAddress = request.getfixturevalue("bucket").address("eos/orders")
+    return address
 
 
 @pytest.fixture
-def again(kind: str, tmp_path: Path) -> Callable[[], HeadStore]:
-    return lambda: open_head(kind, tmp_path)
+def again(place: Place) -> Callable[[], HeadStore]:
+    return lambda: open_head(place)
 
 
 class TestEveryHead(HeadStoreSuite):
@@ -54,9 +69,9 @@ def test_a_power_cut_takes_back_no_swap_in_a_sqlite_file(tmp_path: Path) -> None
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 3
 
 
-def race(kind: str, folder: Path, name: str, start: Any, won: Any) -> None:
+def race(place: Place, name: str, start: Any, won: Any) -> None:
     """One process: swap as soon as anything is there to swap, and note each version that it won."""
-    store = open_head(kind, folder)
+    store = open_head(place)
     start.wait()
     mine = []
     while True:
@@ -69,13 +84,11 @@ def race(kind: str, folder: Path, name: str, start: Any, won: Any) -> None:
     won.put((name, mine))
 
 
-def test_each_version_is_won_once_by_processes_that_race(kind: str, tmp_path: Path) -> None:
-    open_head(kind, tmp_path).close()
-    context = multiprocessing.get_context("fork")
+def test_each_version_is_won_once_by_processes_that_race(place: Place) -> None:
+    open_head(place).close()
+    context = multiprocessing.get_context("spawn")  # a client of an object store does not survive a fork
     start, won = context.Barrier(RACERS), context.Queue()
-    racers = [
-        context.Process(target=race, args=(kind, tmp_path, f"racer{n}", start, won), daemon=True) for n in range(RACERS)
-    ]
+    racers = [context.Process(target=race, args=(place, f"racer{n}", start, won), daemon=True) for n in range(RACERS)]
     for racer in racers:
         racer.start()
     results = dict(won.get(timeout=60) for _ in racers)
@@ -84,7 +97,7 @@ def test_each_version_is_won_once_by_processes_that_race(kind: str, tmp_path: Pa
     versions = sorted(version for mine in results.values() for version in mine)
     assert versions == list(range(1, versions[-1] + 1))
     assert versions[-1] >= SWAPS
-    seen = open_head(kind, tmp_path).read()
+    seen = open_head(place).read()
     winner = next(name for name, mine in results.items() if versions[-1] in mine)
     assert seen == Versioned(versions[-1], f"{winner} {versions[-1]}".encode())
 
