@@ -19,11 +19,13 @@ from connectors.spec.spec import Spec
 from eos.errors import SpecError
 from twophase.participants import Committer
 from twophase.requests import SHELF, Channel
+from wal.address import ObjectAddress
 
 _CORRECT: Final = "correct the plugin: docs/tutorial/plugins.md describes the result of `build`"
 
 if TYPE_CHECKING:
     from connectors.api.contracts import Finding, Sink, Source
+    from twophase.documents import Documents
     from twophase.head import HeadStore
 
 
@@ -73,18 +75,33 @@ def task_modules(spec: Spec) -> Sequence[str]:
 
 
 def open_head(spec: Spec) -> HeadStore:
-    """The head register of a pipeline: files at the checkpoint location, or the database that `checkpoint.head` names.
+    """The head register of a pipeline: at the checkpoint location, or in the database that `checkpoint.head` names.
 
     Called once an epoch, and by the commands that read the history. Creates what is missing. Raises HeadError.
     """
+    if isinstance(at := spec.checkpoint.location_at, ObjectAddress):
+        from twophase.object_head import ObjectHead
+
+        return ObjectHead(at)
     if spec.checkpoint.head is None:
         from twophase.local_head import LocalHead
 
-        refuse_network_location(spec.checkpoint.location)
-        return LocalHead(spec.checkpoint.location)
+        refuse_network_location(spec.checkpoint.folder)
+        return LocalHead(spec.checkpoint.folder)
     from connectors.sql.head import SqlHead
 
     return SqlHead(spec.checkpoint.head.reveal(), spec.pipeline)
+
+
+def open_documents(spec: Spec) -> Documents:
+    """The small documents beside head, which outlive the machine where head does. Opens nothing. Raises HeadError."""
+    if isinstance(at := spec.checkpoint.location_at, ObjectAddress):
+        from twophase.object_head import ObjectDocuments
+
+        return ObjectDocuments(at)
+    from twophase.documents import LocalDocuments
+
+    return LocalDocuments(at)
 
 
 def check_head(spec: Spec) -> Sequence[Finding]:

@@ -55,7 +55,7 @@ def living(folder: Path, names: Names = PLAIN, checkpoints: int = CHECKPOINTS) -
     found = spec_of(folder, names)
     live_through(found, time.time() - 1, checkpoints)
     put_letters(found, [DeadLetter("orders", None, "orders", 0, 17, None, None, b"{", [], "no JSON", 41)])
-    (found.checkpoint.location / "spark.log").write_text("WARN a line\n")
+    (found.checkpoint.folder / "spark.log").write_text("WARN a line\n")
     return found
 
 
@@ -104,7 +104,7 @@ def the_request(channel: Channel) -> Request:
 
 def add(spec: Spec, numbers: range) -> None:
     """More checkpoints in the history."""
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), 0.0)
+    writer = HistoryWriter(spec.checkpoint.folder / NAME, Retention(), 0.0)
     writer.write([completed(number, incarnation=INCARNATION) for number in numbers], 0.0)
     writer.close()
 
@@ -113,7 +113,7 @@ def test_records_that_cannot_be_read_yet(browser: Chrome, entry: str, spec: Spec
     browser.get(entry)
     shows(browser, "main", "Lag by partition")
     assert "cannot be read yet" not in body(browser)
-    kept = Withheld(spec.checkpoint.location, {})
+    kept = Withheld(spec.checkpoint.folder, {})
     kept.observe([Poll("orders", time.time(), "an open transaction", {"orders/2": (5, 1_506)})])
     shows(browser, "main", "Records that cannot be read yet")
     shows(browser, "main", "1,501 records: waiting for an open transaction since ")
@@ -378,12 +378,12 @@ def test_what_errors_quote_of_records_is_shown_and_not_run(browser: Chrome, entr
     spec, now = spec_of(tmp_path), time.time()
     texts = [QUOTED.format(n=n) for n in range(5)]
     last = live_through(spec, now - 1, 90)
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), 0.0)
+    writer = HistoryWriter(spec.checkpoint.folder / NAME, Retention(), 0.0)
     failure = Event(now, "failure", texts[0], texts[1], texts[2], checkpoint_id=last, run_id=RUN)
     aborted = AbortedAttempt(INCARNATION, last, 4, 1, now, "BadRowError", texts[3])
     writer.write([failure, aborted], now)
     writer.close()
-    Withheld(spec.checkpoint.location, {}).observe([Poll("orders", now, texts[4], {"orders/2": (5, 1_506)})])
+    Withheld(spec.checkpoint.folder, {}).observe([Poll("orders", now, texts[4], {"orders/2": (5, 1_506)})])
     browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})
     try:
         with present(spec, RUN), opened([spec], PageOptions(port=0), no_sinks) as page:

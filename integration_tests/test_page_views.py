@@ -63,7 +63,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     rows = [replace(LETTER, offset=18, sink="warehouse", value=b'{"id": 1}', error="too long: 'abcdef'")]
     rows.append(replace(LETTER, offset=19, value=b"\xff\x00" * 600, key=None, headers=[], error="not UTF-8"))
     put_letters(found, [LETTER, *rows])
-    (found.checkpoint.location / "spark.log").write_text(f"WARN TaskSetManager: {HOSTILE}\n" + "INFO a line\n" * 90)
+    (found.checkpoint.folder / "spark.log").write_text(f"WARN TaskSetManager: {HOSTILE}\n" + "INFO a line\n" * 90)
     return found
 
 

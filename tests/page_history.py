@@ -104,7 +104,7 @@ def live_through(spec: Spec, now: float, checkpoints: int = 420, *, seed: int = 
     Returns the id of the newest checkpoint. Everything was decided before `now`.
     """
     chance = random.Random(seed)
-    location = spec.checkpoint.location
+    location = spec.checkpoint.folder
     location.mkdir(parents=True, exist_ok=True)
     sinks = [entry.name for entry in spec.outputs]
     every_s = 2.15

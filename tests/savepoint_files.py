@@ -10,6 +10,7 @@ from connectors.spec import Spec, load_spec
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan, describe
 from twophase.codec import encode_head, encode_record, sha256_of
+from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
 from twophase.local_head import LocalHead
@@ -65,7 +66,7 @@ def run_until(location: Path, *, committed: int = NEWEST, done: int = NEWEST) ->
 
 def keep_plan(location: Path, spec: Spec) -> None:
     """As a run does with its first batch."""
-    plans.keep(location, INCARNATION, Plan(("s",), (COUNTED,), describe(spec), spec.text))
+    plans.keep(LocalDocuments(location), INCARNATION, Plan(("s",), (COUNTED,), describe(spec), spec.text))
 
 
 def _head(location: Path, committed: int) -> None:

@@ -39,6 +39,7 @@ from tests.history_values import AT, RUN, whole, writing
 from tests.twophase import test_codec as before
 from tests.twophase_values import INCARNATION
 from twophase import codec
+from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, Origin, RecordRef
 from twophase.requests import Answer, Request
 from twophase.values import StartingPoint
@@ -57,12 +58,12 @@ def _file(content: bytes, name: str = "document") -> Iterator[Path]:
 
 def plan_of(content: bytes) -> Plan | None:
     with _file(content, f"plans/{INCARNATION}.json") as path:
-        return plans.kept(path.parents[1], INCARNATION)
+        return plans.kept(LocalDocuments(path.parents[1]), INCARNATION)
 
 
 def written_plan(plan: Plan) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
-        plans.keep(Path(folder), INCARNATION, plan)
+        plans.keep(LocalDocuments(Path(folder)), INCARNATION, plan)
         return (Path(folder) / "plans" / f"{INCARNATION}.json").read_bytes()
 
 
@@ -157,13 +158,13 @@ def written_columns() -> bytes:
 
 def cursor_of(content: bytes) -> checkpoint_listener._Cursor | None:
     with _file(content, checkpoint_listener.NAME) as path:
-        return checkpoint_listener._read(path)
+        return checkpoint_listener._read(LocalDocuments(path.parent))
 
 
 def written_cursor() -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / checkpoint_listener.NAME
-        checkpoint_listener._write(path, CURSOR)
+        checkpoint_listener._write(LocalDocuments(path.parent), CURSOR)
         return path.read_bytes()
 
 

@@ -1,87 +1,57 @@
 """Head in an object store: one object that is replaced only where it still is the expected one, and records beside it.
 
-`head` holds the version and the value. A swap is a put with `If-Match` (on Google Cloud Storage: of that generation),
-or with `If-None-Match: *` for the first one. S3, Azure and Google Cloud Storage compare and replace in one step, and
-whoever reads afterwards gets the new object: a reader lists nothing, so that a stale list cannot mislead it.
-
-A put without an answer is never sent again: it may have landed, or may land later (HeadUnknownError). One that lands
-late finds another object, and changes nothing. Nothing expires and nothing is locked.
+`head` holds the version and the value. Nothing expires, and nothing is locked. A swap without an answer is never sent
+again: it may have landed, or may land later (HeadUnknownError). One that lands late finds another object, and changes
+nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, cast
-
-import obstore
-from obstore.exceptions import AlreadyExistsError, PreconditionError
+from typing import Final
 
 from eos.errors import HeadAccessError, HeadError, HeadFormatError, HeadUnknownError
 from twophase.head import Versioned
+from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
-from wal.object import ONCE, connect
-from wal.refusals import Failure, failed
-
-if TYPE_CHECKING:
-    from obstore import UpdateVersion
-    from obstore.store import ObjectStore
-
-    from wal.address import ObjectAddress
+from wal.small_objects import SmallObjects, Tag
 
 _HEAD: Final = "head"
 _DIGITS: Final = 20  # of the version, in front of the value
 
-_REQUEST_S: Final = 20.0
-
 
 class ObjectBlobStore:
-    """A twophase.head.BlobStore below a prefix. Each look at its names is a listing, which a store charges for."""
+    """A twophase.head.BlobStore below a prefix. A look at its names is a listing, which stores charge more for."""
 
     poll_interval_s: Final = 5.0
 
-    def __init__(self, address: ObjectAddress, store: ObjectStore, folder: str) -> None:
-        self._address = address
-        self._store = store
+    def __init__(self, objects: SmallObjects, folder: str) -> None:
+        self._objects = objects
         self._folder = f"{folder}/"
 
     def put(self, name: str, content: bytes) -> bool:
-        """See BlobStore. A put that was sent twice, since its answer was lost, finds its own content."""
-        try:
-            with naming(self._address, f"write {self._folder}{name}"):
-                obstore.put(self._store, self._folder + name, content, mode="create", use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
-            return self.get(name) == content
-        return True
+        """See BlobStore. True also where it holds this very content."""
+        with naming():
+            return self._objects.create(self._folder + name, content)
 
     def get(self, name: str) -> bytes | None:
-        try:
-            with naming(self._address, f"read {self._folder}{name}"):
-                return bytes(obstore.get(self._store, self._folder + name).bytes())
-        except FileNotFoundError:
-            return None
+        with naming():
+            found = self._objects.read(self._folder + name)
+        return found.content if found is not None else None
 
     def holds(self, name: str) -> bool:
         """Whether there is a content of this name. Raises HeadError."""
-        try:
-            with naming(self._address, f"look for {self._folder}{name}"):
-                obstore.head(self._store, self._folder + name)
-        except FileNotFoundError:
-            return False
-        return True
+        with naming():
+            return self._objects.holds(self._folder + name)
 
     def delete(self, name: str) -> None:
-        try:
-            with naming(self._address, f"delete {self._folder}{name}"):
-                obstore.delete(self._store, self._folder + name)
-        except FileNotFoundError:
-            return
+        with naming():
+            self._objects.delete(self._folder + name)
 
     def names(self) -> Sequence[str]:
-        with naming(self._address, f"list {self._folder}"):
-            found = obstore.list_with_delimiter(self._store, self._folder)
-        names = (each["path"].removeprefix(self._folder) for each in found["objects"])
-        return sorted(name for name in names if name)  # some tools put the folder in
+        with naming():
+            return self._objects.names(self._folder)
 
 
 class ObjectHead:
@@ -89,82 +59,63 @@ class ObjectHead:
 
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing. Raises HeadAccessError for options that cannot be right."""
-        self._address = address
-        try:
-            self._store = connect(address, _REQUEST_S)
-            self._swapping = connect(address, _REQUEST_S, ONCE)
-        except Failure as error:
-            message = f"cannot use {address}: {address.mask(str(error).partition(chr(10))[0])}"
-            raise HeadAccessError(message, remedy="correct the options of the object store") from error
+        with naming():
+            self._objects = SmallObjects(address)
         self._records = self.blobs("records")
-        self._newest: tuple[Versioned, UpdateVersion] | None = None
-        """What the newest read or swap has seen, and how the store names it. Threads may replace it at any time."""
+        self._newest: tuple[Versioned, Tag] | None = None
+        """What the newest read or swap has seen, with its tag. Threads may replace it at any time."""
 
     def read(self) -> Versioned | None:
-        try:
-            with naming(self._address, "read head"):
-                found = obstore.get(self._store, _HEAD)
-                content = bytes(found.bytes())
-        except FileNotFoundError:
+        with naming():
+            found = self._objects.read(_HEAD)
+        if found is None:
             return None
-        version, value = content[:_DIGITS], content[_DIGITS + 1 :]
+        version, value = found.content[:_DIGITS], found.content[_DIGITS + 1 :]
         if not version.isdigit() or len(version) != _DIGITS:
-            message = f"{self._address}/{_HEAD} is not the head of a pipeline"
+            message = f"{self._objects.place(_HEAD)} is not the head of a pipeline"
             raise HeadFormatError(message, remedy="restore it from an older version of the object, or from a backup")
         seen = Versioned(int(version), value)
-        self._newest = seen, _named(found.meta["e_tag"], found.meta["version"])
+        self._newest = seen, found.tag
         return seen
 
     def swap(self, expected: Versioned | None, value: bytes, needs: Sequence[str] = ()) -> bool:
-        """See HeadStore. The store compares by its own name of the object, which a read of the expected value gave."""
+        """See HeadStore. The store compares the tag, which belongs to the expected value."""
         if not all(map(self._records.holds, needs)):
             return False
-        named = self._name_of(expected) if expected is not None else None
-        if expected is not None and named is None:
+        tag = self._tag_of(expected) if expected is not None else None
+        if expected is not None and tag is None:
             return False
         swapped = Versioned(expected.version + 1 if expected is not None else 1, value)
-        content = b"%0*d\n" % (_DIGITS, swapped.version) + value
         try:
-            put = obstore.put(self._swapping, _HEAD, content, mode=named or "create", use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
-            return False
-        except Failure as error:
-            if isinstance(error, FileNotFoundError) and self._is_bucket_there():  # the expected object is gone
-                return False
-            failure = failed(f"swap {self._address}/{_HEAD}", error)
-            if failure.retriable:
-                raise HeadUnknownError(failure.message, remedy=failure.remedy) from error
-            raise HeadAccessError(failure.message, remedy=failure.remedy) from error
-        self._newest = swapped, _named(put["e_tag"], put["version"])
-        return True
+            landed = self._objects.swap(_HEAD, tag, b"%0*d\n" % (_DIGITS, swapped.version) + value)
+        except StorageRefusedError as error:
+            raise HeadAccessError(error.message, remedy=error.remedy) from error
+        except StorageError as error:
+            raise HeadUnknownError(error.message, remedy=error.remedy) from error
+        if landed is not None:
+            self._newest = swapped, landed
+        return landed is not None
 
-    def _name_of(self, expected: Versioned) -> UpdateVersion | None:
-        """How the store names the object with this version and value; None where it has another one."""
+    def _tag_of(self, expected: Versioned) -> Tag | None:
+        """None where the object has another version or value."""
         if self._newest is None or self._newest[0] != expected:
             self.read()
         newest = self._newest
         return newest[1] if newest is not None and newest[0] == expected else None
 
-    def _is_bucket_there(self) -> bool:
-        try:
-            self._records.names()
-        except HeadError:
-            return False
-        return True
-
     def blobs(self, name: str) -> ObjectBlobStore:
         """See HeadStore. A prefix is there whenever it is used."""
-        return ObjectBlobStore(self._address, self._store, name)
+        return ObjectBlobStore(self._objects, name)
 
     def put_record(self, name: str, content: bytes) -> None:
         if not self._records.put(name, content):
-            message = f"record {name} in {self._address} exists with another content"
+            message = f"record {name} in {self.describe()} exists with another content"
             raise HeadFormatError(message, remedy="something else wrote it; do not go on")
 
     def get_record(self, name: str) -> bytes:
         content = self._records.get(name)
         if content is None:
-            message = f"record {name} is missing in {self._address}, and head points at it"
+            message = f"record {name} is missing in {self.describe()}, and head points at it"
             raise HeadFormatError(message, remedy="restore the object, from its older version or from a backup")
         return content
 
@@ -176,29 +127,38 @@ class ObjectHead:
 
     def describe(self) -> str:
         """The URL."""
-        return str(self._address)
+        return str(self._objects.address)
 
     def close(self) -> None:
         """Connections end with their client."""
 
 
+class ObjectDocuments:
+    """twophase.documents.Documents below the prefix of an address."""
+
+    def __init__(self, address: ObjectAddress) -> None:
+        """Sends nothing. Raises HeadAccessError for options that cannot be right."""
+        with naming():
+            self._objects = SmallObjects(address)
+
+    def read(self, name: str) -> bytes | None:
+        with naming():
+            found = self._objects.read(name)
+        return found.content if found is not None else None
+
+    def replace(self, name: str, content: bytes) -> None:
+        with naming():
+            self._objects.replace(name, content)
+
+    def place(self, name: str) -> str:
+        return self._objects.place(name)
+
+
 @contextmanager
-def naming(address: ObjectAddress, doing: str) -> Iterator[None]:
-    """Around a request: raises HeadError that names the place. "Not found" and "exists" pass through."""
+def naming() -> Iterator[None]:
+    """Around a request: raises HeadError, HeadAccessError where no repetition helps."""
     try:
         yield
-    except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-        raise
-    except Failure as error:
-        failure = failed(f"{doing} at {address}", error)
-        raise _as_head_error(failure) from error
-
-
-def _as_head_error(failure: StorageError) -> HeadError:
-    kind = HeadAccessError if isinstance(failure, StorageRefusedError) else HeadError
-    return kind(failure.message, remedy=failure.remedy)
-
-
-def _named(e_tag: str | None, version: str | None) -> UpdateVersion:
-    given = {"e_tag": e_tag, "version": version}
-    return cast("UpdateVersion", {name: each for name, each in given.items() if each is not None})
+    except StorageError as error:
+        kind = HeadAccessError if isinstance(error, StorageRefusedError) else HeadError
+        raise kind(error.message, remedy=error.remedy) from error

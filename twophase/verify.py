@@ -120,7 +120,8 @@ def may_be_under_way(head: HeadValue, spark: SparkState) -> bool:
     Spark's plan of a batch is on disk before the first permit for it, so that without a plan there is nothing. A driver
     that still lives may plan at any moment: it is to be stopped before a sink is taken out of the spec.
     """
-    return spark.newest_planned != head.completed or head.query_id not in (None, spark.query_id)
+    is_known = not spark.may_lack_plan and head.query_id in (None, spark.query_id)
+    return spark.newest_planned != head.completed or not is_known
 
 
 def _check_removed(head: HeadValue, spark: SparkState, sinks: Collection[str]) -> None:

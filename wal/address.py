@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from wal.errors import ObjectAddressError, ObjectOptionsError
@@ -87,6 +87,10 @@ class ObjectAddress:
         """Of S3; this machine's own where none is given."""
         own = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         return dict(self.options).get("region") or own or "us-east-1"
+
+    def below(self, folder: str) -> ObjectAddress:
+        """The same store, with a further part of the prefix."""
+        return replace(self, prefix=f"{self.prefix}/{folder}")
 
     def mask(self, text: str) -> str:
         """The text without the options' values."""

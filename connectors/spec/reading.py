@@ -22,7 +22,7 @@ from eos.errors import SpecError
 _MAX_BYTES: Final = 1024 * 1024
 """Of a spec and its included files together."""
 
-_SETTINGS: Final = frozenset({"properties", "conf", "log_options", "sasl", "tls"})
+_SETTINGS: Final = frozenset({"properties", "conf", "log_options", "location_options", "sasl", "tls"})
 """Mappings some of whose keys are passwords."""
 
 _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
@@ -30,14 +30,14 @@ _ENTRIES: Final = frozenset({"sources", "sinks", "dead_letter"})
 
 _TEMPLATES: Final = (("table",),)
 """Keys of sinks whose value may have placeholders."""
-_ADDRESSES: Final = (("bootstrap_servers",), ("log",))
+_ADDRESSES: Final = (("bootstrap_servers",), ("log",), ("location",))
 """Never a secret, wherever it comes from: an error must name the place."""
 _REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
 _WITH_DEFAULT: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>.*)", re.DOTALL)
 """`NAME:-default`, as a shell writes it. The default is a part of the file, and therefore not a secret."""
 
 _WITHOUT_BRACES: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)\b")
-_FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_options"})
+_FREE_TEXT: Final = frozenset({"sql", "options", "properties", "conf", "log_options", "location_options"})
 """Keys of other languages and programs, in which `$NAME` has another meaning."""
 
 

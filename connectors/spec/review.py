@@ -86,9 +86,9 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
         url = urlsplit(each.url.reveal())
         if url.scheme == "http":
             yield f"notification {each.name}", Protection.LOCAL if is_local(url.hostname) else Protection.NONE
-    log = spec.checkpoint.log_at
-    if isinstance(log, ObjectAddress) and log.endpoint.startswith("http://"):
-        yield "log", Protection.LOCAL if is_local(urlsplit(log.endpoint).hostname) else Protection.NONE
+    for of, place in {"log": spec.checkpoint.log_at, "location": spec.checkpoint.location_at}.items():
+        if isinstance(place, ObjectAddress) and place.endpoint.startswith("http://"):
+            yield of, Protection.LOCAL if is_local(urlsplit(place.endpoint).hostname) else Protection.NONE
 
 
 def code_of(spec: Spec) -> list[str]:

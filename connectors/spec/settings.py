@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
@@ -44,13 +46,19 @@ def _log_place(value: object, info: ValidationInfo) -> Path | str:
 
 
 LogLocation = Annotated[Path | str, PlainValidator(_log_place, json_schema_input_type=str)]
+"""A path of this machine, or the URL of an object store."""
 
 
 class CheckpointSettings(Strict):
     """`checkpoint`: where the pipeline's memory is, and how often it decides."""
 
-    location: LocalPath
-    """Folder of decisions, positions and Spark's state, on a local disk; from the spec's folder. Keep it."""
+    location: LogLocation
+    """Where decisions, positions and Spark's state are kept: a folder on a local disk, from the spec's folder; or
+    `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Keep it."""
+    location_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
+    """What the object store's client has to know, as in `log_options`."""
+    scratch: LocalPath | None = None
+    """With a location in an object store: a folder of this machine for what a run can do without. May be lost."""
     head: Annotated[Url, database_url(EXAMPLE, is_installed)] | None = None
     """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
     are files at `location`."""
@@ -87,17 +95,17 @@ class CheckpointSettings(Strict):
     }
 
     _log_at: ObjectAddress | None = PrivateAttr(default=None)
+    _location_at: ObjectAddress | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
-    def _log_of_an_object_store(self) -> CheckpointSettings:
-        if isinstance(self.log, str):
-            try:
-                self._log_at = ObjectAddress.parse(self.log, self.log_options)
-            except ObjectAddressError as error:
-                at = "log_options" if isinstance(error, ObjectOptionsError) else "log"
-                raise wrong(error.message, error.remedy.removeprefix("write "), at=at) from None
-        elif self.log_options:
-            raise wrong("options of an object store, and no such log", *EXAMPLES, at="log_options")
+    def _of_an_object_store(self) -> CheckpointSettings:
+        self._log_at = _address("log", self.log, self.log_options)
+        self._location_at = _address("location", self.location, self.location_options)
+        if self._location_at is None and self.scratch is not None:
+            raise wrong("everything is at `location`, which is a folder", "no `scratch`", at="scratch")
+        if self._location_at is not None and self.head is not None:
+            message = "decisions are kept at `location`, in the object store"
+            raise wrong(message, "a folder as `location`, or no `head`", at="head")
         return self
 
     def skippable(self, records: int) -> int:
@@ -116,7 +124,45 @@ class CheckpointSettings(Strict):
         """Where rows wait. The address has what the store's client has to know, secrets too."""
         if self._log_at is not None:
             return self._log_at
-        return self.log if isinstance(self.log, Path) else self.location / _LOG
+        if isinstance(self.log, Path):
+            return self.log
+        return self._location_at.below(_LOG) if self._location_at is not None else self.folder / _LOG
+
+    @property
+    def location_at(self) -> Path | ObjectAddress:
+        """Where decisions are kept. The address has what the store's client has to know, secrets too."""
+        return self._location_at if self._location_at is not None else Path(self.location)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether drivers on other machines see the same head."""
+        return self.head is not None or self._location_at is not None
+
+    @property
+    def folder(self) -> Path:
+        """The folder of this machine: the location itself, or what may be lost beside a location in an object store."""
+        if self._location_at is None:
+            return Path(self.location)
+        return self.scratch if self.scratch is not None else _scratch_of(self._location_at)
+
+
+def _address(key: str, place: Path | str | None, options: dict[str, str]) -> ObjectAddress | None:
+    """Return the object store that these two keys name; None where it is a path. Raises what pydantic reports."""
+    if isinstance(place, str):
+        try:
+            return ObjectAddress.parse(place, options)
+        except ObjectAddressError as error:
+            at = f"{key}_options" if isinstance(error, ObjectOptionsError) else key
+            raise wrong(error.message, error.remedy.removeprefix("write "), at=at) from None
+    if options:
+        raise wrong(f"options of an object store, and no such {key}", *EXAMPLES, at=f"{key}_options")
+    return None
+
+
+def _scratch_of(address: ObjectAddress) -> Path:
+    """A folder of this user's for each location."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return caches / "eos" / "scratch" / hashlib.sha256(str(address).encode()).hexdigest()[:16]
 
 
 class NoRestartSettings(Strict):

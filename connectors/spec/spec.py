@@ -152,7 +152,7 @@ class Spec(Strict):
             several_topics=_several_topics(sources),
             max_dead_letters=self.checkpoint.max_dead_letters,
             mask=self.mask,
-            location=self.checkpoint.location,
+            location=self.checkpoint.folder,
             several_rows=any(source.has_several_rows for source in self.sources),
         )
 

@@ -127,7 +127,7 @@ def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
         return
     with suppress(ConnectorError):  # what is wrong with head, its own findings say
         if (head := read_head(spec)) is not None:
-            kept = KnownSinks(spec.checkpoint.location)
+            kept = KnownSinks(spec.checkpoint.folder)
             for name in may_be_away:
                 yield f"sink {name}", kept.finding(head.incarnation, name)
 

@@ -35,8 +35,8 @@ def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Findin
     yield check_pyspark()
     if is_local(spec.spark.master):  # elsewhere the workers are asked for theirs
         yield check_interpreter(environ)
-    yield from check_location(spec.checkpoint.location)
-    yield check_space(spec.checkpoint.location)
+    yield from check_location(spec.checkpoint.folder)
+    yield check_space(spec.checkpoint.folder)
 
 
 def tasks_at_once(spec: Spec) -> int | None:

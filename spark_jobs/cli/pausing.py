@@ -65,7 +65,7 @@ def resume(spec: SpecPath, timeout: Timeout = 600.0, as_json: AsJson = False, de
 
 def _may_run(spec: Spec) -> bool:
     """Whether a process on this machine runs it, or another machine may, which sees the same head."""
-    return running(spec) is not None or spec.checkpoint.head is not None
+    return running(spec) is not None or spec.checkpoint.is_shared
 
 
 def _show(spec: Spec, name: str, answer: Answer | None, words: str, *, as_json: bool) -> None:

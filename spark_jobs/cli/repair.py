@@ -22,7 +22,7 @@ from spark_jobs.cli.requests import asker
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.run.open_driver import open_driver
 from twophase.head_value import HeadValue
 from twophase.participants import Committer
@@ -174,7 +174,7 @@ def _repair(spec: Spec, history: Status, losses: Sequence[Loss]) -> Repaired:
         for each in losses:
             rerun.check(each)
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
-        log = LocalSparkLog(spec.checkpoint.location)
+        log = spark_log(spec)
         with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
             return driver.repair(rerun)
     finally:

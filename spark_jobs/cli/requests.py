@@ -62,8 +62,8 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
     on; HeadError.
     """
     known = running(spec)
-    if known is None and spec.checkpoint.head is None:
-        message = f"{spec.pipeline} does not run: no process holds {spec.checkpoint.location}"
+    if known is None and not spec.checkpoint.is_shared:
+        message = f"{spec.pipeline} does not run: no process holds {spec.checkpoint.folder}"
         raise NotRunningError(message, remedy="start it with `eos run`; `eos status` shows its history")
     with open_requests(spec) as channel, Console(stderr=True).status(doing):
         request = channel.ask(kind, arguments, asked_by=asker(), patience_s=timeout_s)
@@ -148,7 +148,7 @@ def stop(
     loaded = out.load(spec)
     facts: dict[str, object] = {}
     is_seen = running(loaded) is not None
-    if not delete_all or is_seen or loaded.checkpoint.head is not None:
+    if not delete_all or is_seen or loaded.checkpoint.is_shared:
         arguments = {"now": "true"} if now else {}
         try:
             facts |= ask_and_wait(loaded, "stop", arguments, timeout, f"stopping {loaded.pipeline}").facts

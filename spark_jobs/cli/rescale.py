@@ -16,7 +16,8 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_head, read_pause
 from spark_jobs.observe.run_lock import alone, check_stopped
-from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
+from spark_jobs.query.spark_log import STATE_PARTITIONS
 from spark_jobs.run.open_driver import open_driver
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
@@ -107,7 +108,7 @@ def _plan(spec: Spec, wanted: int) -> Plan:
     interrupted batch from its end.
     """
     check_stopped(spec)
-    head, log = _head(spec), LocalSparkLog(spec.checkpoint.location)
+    head, log = _head(spec), spark_log(spec)
     log.check_divisible(head.incarnation)
     spark = log.state(head.incarnation)
     before, unfinished = spark.state_partitions.get(head.completed, 0), None
@@ -156,14 +157,14 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
     out.say("starting Spark")
     spark = spark_session(spec, debug=out.debug)
     try:
-        log = LocalSparkLog(spec.checkpoint.location)
+        log = spark_log(spec)
         head = _head(spec)
         if not is_at_rest(head, log.state(head.incarnation)):
             out.say("completing the interrupted batch")
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
-            head, known = _head(spec), KnownSinks(spec.checkpoint.location)
+            head, known = _head(spec), KnownSinks(spec.checkpoint.folder)
             for name, committer in driver.committers.items():
                 known.announce_slots(head, name, committer.slots)
             return driver.rescale(state_partitions, Rewriting(spark, log, out.say))

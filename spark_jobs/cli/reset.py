@@ -21,7 +21,7 @@ from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.history.recorder import tell
 from spark_jobs.operations.new_start import parse, resolve
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import add_given_up
 from twophase.head_value import HeadValue
@@ -110,7 +110,7 @@ def _reset(
     spec: Spec, head: HeadValue | None, begins: Mapping[str, StartingPoint] | None, *, abandon_lost: bool
 ) -> Begun:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
-    log = LocalSparkLog(spec.checkpoint.location)
+    log = spark_log(spec)
     with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         return driver.reset(expected=head, abandon_lost=abandon_lost, begins=begins)
 
@@ -131,7 +131,7 @@ def _clear(spec: Spec, begun: Begun) -> Path | None:
 
     It stays where rows were given up: its offsets say what to write again.
     """
-    log = LocalSparkLog(spec.checkpoint.location)
+    log = spark_log(spec)
     if begun.ended is None or (not begun.abandoned and log.forget(begun.ended)):
         return None
     folder = log.folder(begun.ended)

@@ -72,7 +72,7 @@ class _Run:
             listened(spec, self.listener) as listeners,
         ):
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", spec.pipeline)
-            own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.location)]
+            own = [LogListener(spec.pipeline), self.progress, recorder, StderrLog(spec.checkpoint.folder)]
             listener = Listeners([*own, *beside.listeners, *traces, *notices, *lineage, *listeners])
             runner = Runner(spec, spark, listener, until_caught_up, self.control, self.run_id, beside.url)
             beside.live.is_steered, beside.live.activity = runner.is_steered, runner.activity

@@ -16,7 +16,7 @@ from spark_jobs.cli.in_doubt import chosen_of, in_doubt, in_order
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.observe.head_reader import read_history
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.run.open_driver import open_driver
 from twophase.in_doubt import InDoubtTransaction, Resolution
 from twophase.values import CommitOutcome
@@ -146,7 +146,7 @@ def settle(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
         _done("settled", [], as_json=as_json)
         return
     sinks = [build_sink(loaded, entry) for entry in loaded.outputs]
-    log = LocalSparkLog(loaded.checkpoint.location)
+    log = spark_log(loaded)
     with open_driver(loaded, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         driver.start()
     _done("settled", [each for each in held.found if each.resolution is not Resolution.FOREIGN], as_json=as_json)

@@ -70,7 +70,7 @@ def _look_around(spec: Spec) -> list[Seen]:
     session = spark_session(spec)
     context = session.sparkContext
     try:
-        with tempfile.NamedTemporaryFile(dir=spec.checkpoint.location, prefix="doctor-") as marker:
+        with tempfile.NamedTemporaryFile(dir=spec.checkpoint.folder, prefix="doctor-") as marker:
             probe = Probe(_modules(spec), _addresses(spec), _files(spec), marker.name)
             first = _run(context, probe, 1)  # waits for the first executor; only then the number of cores is known
             return first and first + _run(context, probe, _TASKS_PER_CORE * context.defaultParallelism)

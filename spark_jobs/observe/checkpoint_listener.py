@@ -14,17 +14,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Protocol
 
+from connectors.registry import open_documents
 from connectors.spec import Spec
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.report import Listener
 from twophase import faults
+from twophase.documents import Documents
 from twophase.news import CommittedUpTo, Decided, DriverEvent
 from twophase.status import Status
 from twophase.values import CheckpointRecord, OffsetRange
-from wal.private import replace_durably
 
 _log = logging.getLogger("eos.listener")
 
@@ -88,21 +88,21 @@ class Deliveries(Listener):
     """The calls of the listener in one run. Each method may run in any thread, and does not block."""
 
     def __init__(self, spec: Spec, listener: CheckpointListener, again_s: float = _AGAIN_S) -> None:
-        """Read the cursor, or begin behind the newest checkpoint. Raises HeadError, OSError."""
+        """Read the cursor, or begin behind the newest checkpoint. Raises HeadError."""
         self._pipeline = spec.pipeline
         self._listener = listener
         self._again_s = again_s
-        self._path = spec.checkpoint.location / NAME
+        self._documents = open_documents(spec)
         self._records: dict[tuple[str, int], CheckpointRecord] = {}
         self._first: dict[str, int] = {}  # first checkpoint by incarnation, of the incarnations that head named
         self._visible: _Cursor | None = None  # the newest checkpoint that every sink shows
         self._more = threading.Condition()
         self._is_over = False
-        self._cursor = _read(self._path)
+        self._cursor = _read(self._documents)
         if self._cursor is None:  # durable before the first checkpoint, which must not be taken for an old one
             head = read_head(spec)
             self._cursor = _Cursor(head.incarnation, head.committed) if head is not None else _Cursor("", -1)
-            _write(self._path, self._cursor)
+            _write(self._documents, self._cursor)
         run = copy_context().run
         self._thread = threading.Thread(target=run, args=(self._work,), name="eos-listener", daemon=True)
         self._thread.start()
@@ -151,7 +151,7 @@ class Deliveries(Listener):
                 faults.point("listening", found.checkpoint_id)
                 self._listener.on_checkpoint_completed(found)
                 cursor = _Cursor(found.incarnation, found.checkpoint_id)
-                _write(self._path, cursor)
+                _write(self._documents, cursor)
             except BaseException:  # noqa: BLE001 of the user's code: SystemExit would end the thread, and its calls
                 _log.exception("the listener failed at checkpoint %d; it is called again", found.checkpoint_id)
                 with self._more:
@@ -167,7 +167,7 @@ class Deliveries(Listener):
         if self._cursor is not None and self._cursor.incarnation != first.incarnation:
             if (number := first.checkpoint_id) and first.incarnation not in self._first:
                 _log.warning("the listener is not called for up to %d checkpoints before checkpoint %d", number, number)
-            _write(self._path, _Cursor(first.incarnation, first.checkpoint_id - 1))
+            _write(self._documents, _Cursor(first.incarnation, first.checkpoint_id - 1))
 
     def _next(self) -> CompletedCheckpoint | None:
         """Block until a checkpoint is visible and not handled; None: it is over."""
@@ -200,23 +200,24 @@ def _completed(pipeline: str, incarnation: str, number: int, record: CheckpointR
     return CompletedCheckpoint(pipeline, incarnation, number, record.decided_at, record.records, rows, record.ranges)
 
 
-def _read(path: Path) -> _Cursor | None:
-    """Return the stored cursor; None if it is missing, or damaged, which is logged. Raises OSError."""
+def _read(documents: Documents) -> _Cursor | None:
+    """Return the stored cursor; None if it is missing, or damaged, which is logged. Raises HeadError."""
+    content = documents.read(NAME)
+    if content is None:
+        return None
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
+        found: dict[str, Any] = json.loads(content)
         if found["format"] == 1 and type(found["handled"]) is int:
             return _Cursor(str(found["incarnation"]), found["handled"])
-    except FileNotFoundError:
-        return None
     except (ValueError, KeyError, TypeError, AttributeError):
         pass
-    _log.warning("%s is damaged: the listener is called for the checkpoints from now on", path)
+    _log.warning("%s is damaged: the listener is called for the checkpoints from now on", documents.place(NAME))
     return None
 
 
-def _write(path: Path, cursor: _Cursor) -> None:
+def _write(documents: Documents, cursor: _Cursor) -> None:
     document = {"format": 1, "incarnation": cursor.incarnation, "handled": cursor.handled}
-    replace_durably(path, json.dumps(document).encode())
+    documents.replace(NAME, json.dumps(document).encode())
 
 
 @contextmanager

@@ -33,9 +33,15 @@ def read_history(spec: Spec) -> Status | None:
         return status.read_status(store) if store is not None else None
 
 
+def read_newest(spec: Spec) -> Status | None:
+    """Head and the record of its newest completed checkpoint; None: the pipeline never ran here. Raises HeadError."""
+    with _opened(spec) as store:
+        return status.read_status(store, newest=1) if store is not None else None
+
+
 def read_pause(spec: Spec) -> Paused | None:
     """The stored wish that the pipeline is paused; None: it may take checkpoints. Raises HeadError."""
-    if spec.checkpoint.head is None and not (spec.checkpoint.location / SHELF).is_dir():
+    if not spec.checkpoint.is_shared and not (spec.checkpoint.folder / SHELF).is_dir():
         return None
     with open_requests(spec) as channel:
         return channel.paused()
@@ -44,7 +50,7 @@ def read_pause(spec: Spec) -> Paused | None:
 @contextmanager
 def _opened(spec: Spec) -> Iterator[HeadStore | None]:
     """A pipeline that never ran has no folder for head, and looking must not make one."""
-    if spec.checkpoint.head is None and not (spec.checkpoint.location / "head").is_dir():
+    if not spec.checkpoint.is_shared and not (spec.checkpoint.folder / "head").is_dir():
         yield None
         return
     with closing(open_head(spec)) as store:

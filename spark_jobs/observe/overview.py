@@ -75,7 +75,7 @@ class Overview:
 def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Overview:
     """`status`: what head says; `limit`: of checkpoints and of everything else in a list; `newest`: so many checkpoints
     the summary is about. Blocks for milliseconds; a history that cannot be read is told, and not raised."""
-    history = History.at(spec.checkpoint.location)
+    history = History.at(spec.checkpoint.folder)
     try:
         checkpoints = history.checkpoints(max(limit, newest))
         totals, rules = history.totals(), history.rules()
@@ -88,8 +88,8 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     figures = summarize(merged[:newest])
     shown = merged[:limit]
     head = status.head if status is not None else None
-    lag = read_lag(spec.checkpoint.location, [source.name for source in spec.sources], head)
-    withheld = read_withheld(spec.checkpoint.location)
+    lag = read_lag(spec.checkpoint.folder, [source.name for source in spec.sources], head)
+    withheld = read_withheld(spec.checkpoint.folder)
     presence, paused = running(spec), read_pause(spec)
     lists = (lag, incidents, aborted, runs, withheld, rules)
     return Overview(presence, status, shown, figures, totals, *lists, paused, unread)
@@ -98,7 +98,7 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
 def detail(spec: Spec, status: Status | None, checkpoint_id: int) -> Detail | None:
     """One checkpoint, whole; None if neither the history nor head knows it. Raises HistoryError."""
     incarnation = status.head.incarnation if status is not None else None
-    found = History.at(spec.checkpoint.location).checkpoint(checkpoint_id, incarnation)
+    found = History.at(spec.checkpoint.folder).checkpoint(checkpoint_id, incarnation)
     if found is not None:
         (checkpoint, *_) = with_head((found.checkpoint,), replace(status, checkpoints=()) if status else None)
         return replace(found, checkpoint=checkpoint)

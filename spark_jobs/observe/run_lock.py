@@ -40,7 +40,7 @@ class RunLock:
 
 def folder_of(spec: Spec) -> Path:
     """Where presences are."""
-    return spec.checkpoint.location / "run"
+    return spec.checkpoint.folder / "run"
 
 
 @contextmanager

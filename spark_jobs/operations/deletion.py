@@ -14,7 +14,7 @@ from connectors.registry import build_sink, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head, read_pause
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
 from twophase.local_blobs import naming
@@ -75,18 +75,18 @@ def delete(spec: Spec) -> Deleted | None:
         remedy = "commit them first: `eos run --until-caught-up`, or `eos transactions settle`"
         raise UncommittedError(message, remedy=remedy)
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
-    log = LocalSparkLog(spec.checkpoint.location)
+    log = spark_log(spec)
     with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         reset = driver.reset(expected=head)
-    with naming(spec.checkpoint.location):
-        for path in _left(spec.checkpoint.location, reset):
+    with naming(spec.checkpoint.folder):
+        for path in _left(spec.checkpoint.folder, reset):
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
     for folder in (*_OF_LIVES, _LOG, "pins"):
         with suppress(OSError):  # it is used, it is on a disk of its own, or there is none
-            (spec.checkpoint.location / folder).rmdir()
+            (spec.checkpoint.folder / folder).rmdir()
     if read_pause(spec) is not None:  # or the next start would be paused
         with open_requests(spec) as channel:
             channel.resume()

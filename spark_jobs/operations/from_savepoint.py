@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from connectors.api.contracts import Source
-from connectors.registry import build_sink, build_source
+from connectors.registry import build_sink, build_source, open_documents
 from connectors.spec import Spec
 from eos.errors import IdentityError, SavepointError
 from spark_jobs.observe.head_reader import read_history
@@ -22,6 +22,7 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.run_lock import check_stopped
 from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.pipeline import root_rows
@@ -84,7 +85,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         )
         raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
-    log = LocalSparkLog(spec.checkpoint.location)
+    log = spark_log(spec)
     with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         head = status.head if status is not None else None
         states = driver.inspect(head.incarnation if head is not None else at.incarnation)
@@ -104,7 +105,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
             _fill(folder, manifest, changes, allowed.folder, plan.sources)
-            plans.keep(log.location, driver.incarnation, plan)
+            plans.keep(open_documents(spec), driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)

@@ -96,7 +96,7 @@ def _run(spec: Spec, rows: DataFrame, found: Preview, count: int) -> None:
     writer = (
         rows.writeStream.foreachBatch(on_batch)
         .outputMode(output_mode(spec))
-        .option("checkpointLocation", f"file://{spec.checkpoint.location / 'preview'}")
+        .option("checkpointLocation", f"file://{spec.checkpoint.folder / 'preview'}")
         .trigger(availableNow=True)
     )
     try:

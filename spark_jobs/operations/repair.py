@@ -206,7 +206,7 @@ class Rerun:
 
     def _before(self, record: CheckpointRecord, *, stateful: bool) -> CheckpointBefore:
         plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
-        return CheckpointBefore(self.spec.checkpoint.location, record, None if stateful else plans, _RESTART)
+        return CheckpointBefore(self.spec.checkpoint.folder, record, None if stateful else plans, _RESTART)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,9 @@ def overview(watched: PipelineView) -> schemas.Overview:
     if head is not None and totals is not None and totals.since is None:
         problems.append(schemas.Problem(message=NO_HISTORY))
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
-    lag = read_lag(watched.spec.checkpoint.location, [source.name for source in watched.spec.sources], head)
+    lag = read_lag(watched.spec.checkpoint.folder, [source.name for source in watched.spec.sources], head)
     rules = read(history.rules) or ()
-    withheld = read_withheld(watched.spec.checkpoint.location)
+    withheld = read_withheld(watched.spec.checkpoint.folder)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
     state, detail = state_of(watched, presence)
@@ -202,7 +202,7 @@ def _chart(metric: schemas.Metric, buckets: Sequence[Bucket], until: float) -> s
 
 def sinks(watched: PipelineView) -> schemas.Sinks:
     """As the spec has them, with what the history and head say."""
-    spec, head, location = watched.spec, watched.head(), watched.spec.checkpoint.location
+    spec, head, location = watched.spec, watched.head(), watched.spec.checkpoint.folder
     had = {each.sink: each for each in shares(location)}
     behind = {each.sink: each for each in waiting(location, head.incarnation, head.committed)} if head else {}
     found = []

@@ -44,7 +44,7 @@ def _own(chosen: PipelineView, lines: int) -> Tail | None:
 
 
 def _of_file(chosen: PipelineView, name: str, lines: int) -> Tail | None:
-    path = chosen.spec.checkpoint.location / name
+    path = chosen.spec.checkpoint.folder / name
     try:
         return tail(path, lines)
     except OSError as error:

@@ -48,7 +48,7 @@ class PipelineView:
     @property
     def history(self) -> History:
         """What it has done."""
-        return History.at(self.spec.checkpoint.location)
+        return History.at(self.spec.checkpoint.folder)
 
     @property
     def name(self) -> str:

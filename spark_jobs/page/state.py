@@ -80,4 +80,4 @@ def can_steer(watched: PipelineView, presence: RunLock | None, run: Run | None) 
     """Whether a request will be heard; of a driver on another machine its history says that it has not ended."""
     if presence is not None:
         return True
-    return watched.spec.checkpoint.head is not None and run is not None and run.ended_at is None
+    return watched.spec.checkpoint.is_shared and run is not None and run.ended_at is None

@@ -35,7 +35,7 @@ def check_together(specs: Sequence[Spec]) -> None:
             if spec.pipeline == other.pipeline:
                 message = f"two specs are of pipeline {spec.pipeline}: each would take over from the other"
                 raise SpecError(message, remedy="give them names of their own, or name one of them only")
-            if spec.checkpoint.location.resolve() == other.checkpoint.location.resolve():
+            if spec.checkpoint.folder.resolve() == other.checkpoint.folder.resolve():
                 message = (
                     f"{other.pipeline} and {spec.pipeline} have one checkpoint.location: {spec.checkpoint.location}"
                 )

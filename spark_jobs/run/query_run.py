@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from connectors.api.contracts import Source
+from connectors.registry import open_documents
 from connectors.spec import Spec
 from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
@@ -250,5 +251,5 @@ class QueryRun:
     def _keep_plan(self) -> None:
         """With the first batch: before it, the state that there is was made by another query, if not by none."""
         if not self._is_kept:
-            plans.keep(self.log.location, self.driver.owned.incarnation, self.plan)
+            plans.keep(open_documents(self.spec), self.driver.owned.incarnation, self.plan)
             self._is_kept = True

@@ -65,7 +65,7 @@ def recover(
     Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError, SourceError, SpecError.
     """
     require_head(spec)
-    known = KnownSinks(spec.checkpoint.location).incarnations(sinks) if limits else NOTHING_KNOWN
+    known = KnownSinks(spec.checkpoint.folder).incarnations(sinks) if limits else NOTHING_KNOWN
     told = listener or Listener()
     with open_driver(
         spec,
@@ -86,4 +86,4 @@ def recover(
         if not isinstance(log, JobSparkLog):  # the folder of a user's own query: Spark has read it already
             mend(driver, log, told)
         began = starting_points(driver, sources, log) if sources else {}
-        yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.location))
+        yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.folder))

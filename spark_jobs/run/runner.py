@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from connectors.api.contracts import Sink, Source
-from connectors.registry import build_sink, build_source, open_requests
+from connectors.registry import build_sink, build_source, open_documents, open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
@@ -28,6 +28,7 @@ from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
+from spark_jobs.query.rebuilt_spark_log import refuse_state, spark_log
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
@@ -35,7 +36,7 @@ from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pausing import Pausing
 from spark_jobs.run.pipeline import Pipeline, build, types_of
-from spark_jobs.run.query_run import QueryRun
+from spark_jobs.run.query_run import QueryRun, has_watermark
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.run.restarting import RestartRequests
@@ -117,7 +118,7 @@ class Runner:
 
     def _lasting(self, sources: Sequence[Source], requests: RunRequests) -> RunResources:
         behind = any(limit.checkpoints for limit in limits_of(self.spec).values())
-        withheld = Withheld.at(self.spec.checkpoint.location, sources)
+        withheld = Withheld.at(self.spec.checkpoint.folder, sources)
         waits = self.until_caught_up and self.spec.checkpoint.max_records_per_checkpoint != 0  # 0: reads nothing new
         return RunResources(
             sources,
@@ -134,7 +135,7 @@ class Runner:
     def _lag_monitor(self) -> LagMonitor:
         """Return a monitor with instances of the sources that nothing else uses: their calls may run side by side."""
         sources = [build_source(entry) for entry in self.spec.sources]
-        location = self.spec.checkpoint.location
+        location = self.spec.checkpoint.folder
         return LagMonitor(sources, partial(read_head, self.spec), location, self.listener, self.spec.mask)
 
     def _stopped(self) -> Answer:
@@ -188,7 +189,7 @@ class Runner:
         self._hit = None
         lasting.restarts.begin()  # a failure may have come first
         self.listener.on_state("starting")
-        spec, log = self.spec, LocalSparkLog(self.spec.checkpoint.location)
+        spec, log = self.spec, spark_log(self.spec)
         session = f"{self.run_id}.{self._epochs}"
         self._epochs += 1
         with (
@@ -210,7 +211,7 @@ class Runner:
             pipeline = self._build(lasting, recovered, log, pacing)
             self._report_schemas(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
-            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
+            check_in_place(plans.kept(open_documents(spec), driver.owned.incarnation), plan)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
             self.listener.on_state("paused" if self.control.is_paused() else "running")
@@ -247,7 +248,7 @@ class Runner:
         """Report the columns, sinks that get others than at the last start, and tables that this start has changed."""
         self.listener.on_columns({each.name: types_of(each) for each in sources}, pipeline.columns)
         columns = {self.spec.mask(sink): of for sink, of in pipeline.columns.items()}
-        for event in schema_events.changes(self.spec.checkpoint.location, columns, time.time()):
+        for event in schema_events.changes(self.spec.checkpoint.folder, columns, time.time()):
             _log.warning("%s", event.message)
             self.listener.on_event(event)
         opened = [sink for branch in pipeline.flow.branches for sink in branch.sinks]
@@ -264,8 +265,10 @@ class Runner:
             pipeline = build(
                 self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns, schemas=schemas
             )
+            if pipeline.stateful or has_watermark(self.spec):
+                refuse_state(self.spec)
             if pipeline.stateful:
-                check_state_is_shared(self.spark, self.spec.checkpoint.location)
+                check_state_is_shared(self.spark, self.spec.checkpoint.folder)
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error
         if pipeline.stateful:

@@ -10,15 +10,13 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from connectors.api.entry import SinkEntry
 from connectors.spec import PythonStep, Spec
 from connectors.spec.steps import TransformStep
-from eos.errors import HeadError
 from twophase.codec import check_readable
-from wal.private import replace_durably
+from twophase.documents import Documents
 
 _log: Final = logging.getLogger("eos.savepoint")
 
@@ -82,38 +80,32 @@ def describe(spec: Spec) -> dict[str, Described]:
     return {kind: {name: _shown(spec, each) for name, each in of_kind.items()} for kind, of_kind in said.items()}
 
 
-def keep(location: Path, incarnation: str, plan: Plan) -> None:
+def keep(documents: Documents, incarnation: str, plan: Plan) -> None:
     """Write the plan of the query that made the state there is: once Spark has taken it. Raises HeadError."""
-    path = _path(location, incarnation)
     document = {"format": FORMAT, **plan.to_json()}
-    try:
-        replace_durably(path, json.dumps(document, ensure_ascii=False, indent=1).encode())
-    except OSError as error:
-        message = f"{path} cannot be written: {error.strerror}"
-        raise HeadError(message, remedy="see that the checkpoint location is writable and not full") from error
+    documents.replace(_name(incarnation), json.dumps(document, ensure_ascii=False, indent=1).encode())
 
 
-def kept(location: Path, incarnation: str) -> Plan | None:
+def kept(documents: Documents, incarnation: str) -> Plan | None:
     """The plan of the newest query of this life that has done a batch; None: no names are known, as of older versions.
 
     Raises HeadError where it cannot be read, HeadFormatError where a newer version wrote it.
     """
-    path = _path(location, incarnation)
+    name = _name(incarnation)
+    content, place = documents.read(name), documents.place(name)
+    if content is None:
+        return None
     try:
-        document = json.loads(path.read_text())
-        check_readable({"format": 1, **document}, str(path), FORMAT)
+        document = json.loads(content)
+        check_readable({"format": 1, **document}, place, FORMAT)
         return Plan.from_json(document)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise HeadError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        _log.warning("%s is damaged, so that no names of steps are known: %r", path, error)
+        _log.warning("%s is damaged, so that no names of steps are known: %r", place, error)
         return None
 
 
-def _path(location: Path, incarnation: str) -> Path:
-    return location / "plans" / f"{incarnation}.json"
+def _name(incarnation: str) -> str:
+    return f"plans/{incarnation}.json"
 
 
 def _step(step: TransformStep) -> dict[str, str]:

@@ -23,11 +23,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from connectors.registry import open_documents
 from connectors.spec import Spec
-from eos.errors import ConnectorError, SavepointError
+from eos.errors import ConnectorError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.run_lock import running
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Entry, Manifest
@@ -39,6 +40,7 @@ from twophase.head_value import HeadValue
 from twophase.positions import Positions
 from twophase.requests import Answer, Request
 from twophase.status import Status
+from wal.address import ObjectAddress
 from wal.durable import sync, sync_folders
 from wal.private import make_durable
 
@@ -81,7 +83,7 @@ def newest(spec: Spec) -> Point:
             "what of it is in the sinks would not be in the savepoint"
         )
         raise SavepointError(message, remedy="`eos run --until-caught-up` brings it to its end; take one then")
-    log = LocalSparkLog(spec.checkpoint.location)
+    log = spark_log(spec)
     number = min(head.committed, log.state(head.incarnation).newest_committed)
     if number < 0:
         message = f"{log.folder(head.incarnation)} has no batch that is done, and head has checkpoint {head.committed}"
@@ -96,7 +98,7 @@ def newest(spec: Spec) -> Point:
         positions=positions_at(status, number),
         records=(),
     )
-    plan = plans.kept(spec.checkpoint.location, head.incarnation)
+    plan = plans.kept(open_documents(spec), head.incarnation)
     return Point(at, status, log.folder(head.incarnation), plan, is_running)
 
 
@@ -129,8 +131,11 @@ class Taken:
 
 
 def default_folder(spec: Spec) -> Path:
-    """Where savepoints go without another word."""
-    return spec.checkpoint.location / "savepoints"
+    """Where savepoints go without another word. Raises SpecError where that would be a folder that may be lost."""
+    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+        message = "a savepoint is a folder of files, and is not yet written to an object store"
+        raise SpecError(message, remedy="name a folder that outlives this machine")
+    return spec.checkpoint.folder / "savepoints"
 
 
 def take(spec: Spec, into: Path | None = None) -> Taken:
@@ -160,7 +165,7 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
 @contextmanager
 def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
     """Spark's files of the checkpoint, by their path in its folder, which stay for this block."""
-    with temporary(spec.checkpoint.location / "pins") as place:
+    with temporary(spec.checkpoint.folder / "pins") as place:
         pins: dict[str, Path] = {}
         for path in needed(point.spark, point.number):
             pins[path] = place / path

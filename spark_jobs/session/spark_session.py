@@ -98,7 +98,7 @@ def spark_session(
             spec, debug=debug, archive_classes=archive_classes, compile_fast=compile_fast
         )
     conf |= {"spark.master": master, "spark.app.name": f"eos {spec.pipeline}"}
-    words = StderrLog(spec.checkpoint.location)
+    words = StderrLog(spec.checkpoint.folder)
     try:
         with nullcontext() if debug or runs else words.inherited():
             if not runs:
@@ -139,7 +139,7 @@ def pyspark_loggers() -> list[logging.Logger]:
 
 def _java_options(spec: Spec, *, debug: bool, archive_classes: bool, compile_fast: bool) -> str:
     given = spec.spark.conf.get("spark.driver.extraJavaOptions", "")
-    options = logging_options(spec.checkpoint.location, debug=debug)
+    options = logging_options(spec.checkpoint.folder, debug=debug)
     if is_local(spec.spark.master):
         options += [*collector_options(given), *_start_fast(archive_classes)]
         if compile_fast:

@@ -72,7 +72,7 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
 
 
 def _misplaced(spec: Spec, given: Mapping[str, str], folder: Path) -> Iterator[str]:
-    location = spec.checkpoint.location
+    location = spec.checkpoint.folder
     if is_cluster_mode(given) and location.is_relative_to(folder):
         yield f"checkpoint.location is {location}, inside the driver's container, and would be gone with it"
 

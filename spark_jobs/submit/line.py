@@ -107,7 +107,7 @@ def submission(
     command += [*others, str(APPLICATION)]
     command.append(request.file.name if request.in_cluster else str(request.file.absolute()))
     command += request.arguments
-    own = spec.checkpoint.location / "submit"
+    own = spec.checkpoint.folder / "submit"
     program = str(spark_home_of(environ) / "bin" / "spark-submit")
     line = (program, cluster, tuple(command), content)
     if request.in_cluster:  # the location is on another machine
@@ -119,7 +119,7 @@ def submission(
 
 def _for_java(spec: Spec, master: str, environ: Mapping[str, str], *, debug: bool) -> dict[str, str]:
     """As `eos run` gives them to the JVM that it starts. Writes how it logs."""
-    options = [environ.get("SPARK_SUBMIT_OPTS", ""), *logging_options(spec.checkpoint.location, debug=debug)]
+    options = [environ.get("SPARK_SUBMIT_OPTS", ""), *logging_options(spec.checkpoint.folder, debug=debug)]
     variables = {"SPARK_SUBMIT_OPTS": " ".join(filter(None, options))}
     return (
         {**variables, "SPARK_LOCAL_IP": environ.get("SPARK_LOCAL_IP", "127.0.0.1")}
@@ -153,7 +153,7 @@ def check(spec: Spec, request: Request, master: str, conf: Mapping[str, str], va
 
 
 def _check_cluster_mode(spec: Spec, master: str, conf: Mapping[str, str], variables: frozenset[str]) -> None:
-    location = spec.checkpoint.location
+    location = spec.checkpoint.folder
     if spec.included:
         files = ", ".join(map(str, spec.included))
         message = f"the driver in the cluster gets the spec, and not what it includes: {files}"
@@ -208,7 +208,7 @@ def _beside(spec: Spec) -> list[Path]:
 
 def conditions(spec: Spec, request: Request) -> Iterator[str]:
     """What must hold in cluster mode, for the one who submits."""
-    location = spec.checkpoint.location
+    location = spec.checkpoint.folder
     yield (
         f"{location} is the same local disk wherever the driver starts: a claim on Kubernetes, on YARN one node "
         "(spark.yarn.am.nodeLabelExpression)"

@@ -35,6 +35,7 @@ from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.savepoints import plan as plans
 from tests.twophase.test_codec import GOLDEN
 from tests.twophase_values import INCARNATION, scope
+from twophase.documents import LocalDocuments
 from twophase.ids import TransactionId, sink_key
 from twophase.values import Committable, StartingPoint
 
@@ -144,17 +145,17 @@ def test_an_offset_with_witnesses_is_of_format_2() -> None:
 
 def test_a_plan_of_a_query_of_another_format_is_refused(tmp_path: Path) -> None:
     plan = plans.Plan(("orders",), (plans.Operator("count", "Aggregate", "int"),), {}, "spec")
-    plans.keep(tmp_path, INCARNATION, plan)
+    plans.keep(LocalDocuments(tmp_path), INCARNATION, plan)
     (path,) = (tmp_path / "plans").iterdir()
-    assert plans.kept(tmp_path, INCARNATION) == plan
+    assert plans.kept(LocalDocuments(tmp_path), INCARNATION) == plan
     document = json.loads(path.read_text())
     path.write_text(json.dumps(plan.to_json()))  # of a version that wrote no number
-    assert plans.kept(tmp_path, INCARNATION) == plan
+    assert plans.kept(LocalDocuments(tmp_path), INCARNATION) == plan
     path.write_text("[]")  # damaged
-    assert plans.kept(tmp_path, INCARNATION) is None
+    assert plans.kept(LocalDocuments(tmp_path), INCARNATION) is None
     path.write_text(json.dumps({**document, "format": 2}))
     with pytest.raises(HeadFormatError, match=r"plans/.*\.json has format 2; this version reads format 1"):
-        plans.kept(tmp_path, INCARNATION)
+        plans.kept(LocalDocuments(tmp_path), INCARNATION)
 
 
 def test_a_marker_of_another_format_is_refused() -> None:

@@ -25,6 +25,7 @@ from tests.power_cut import Content, Names, disk, empty, survives
 from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
+from twophase.documents import LocalDocuments
 from twophase.driver import Driver
 from twophase.head import Versioned
 from twophase.local_head import LocalHead
@@ -227,10 +228,10 @@ def test_the_names_of_the_steps(root: Path, location: Path) -> None:
 
     def write() -> None:
         for source in ("older", "newer"):
-            plans.keep(location, INCARNATION, Plan((source,)))
+            plans.keep(LocalDocuments(location), INCARNATION, Plan((source,)))
 
     def check() -> None:
-        assert plans.kept(location, INCARNATION) == Plan(("newer",))
+        assert plans.kept(LocalDocuments(location), INCARNATION) == Plan(("newer",))
 
     assert survives(root, write, check) == set()
 

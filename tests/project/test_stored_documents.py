@@ -18,6 +18,7 @@ from spark_jobs.query.spark_log import planned
 from spark_jobs.savepoints.manifest import decode
 from spark_jobs.savepoints.plan import kept
 from twophase.codec import decode_committable, decode_head, decode_record
+from twophase.documents import LocalDocuments
 from twophase.local_head import LocalHead
 from twophase.requests import Channel
 
@@ -119,7 +120,7 @@ def test_a_damaged_plan_is_no_obstacle(tmp_path: Path) -> None:
     path = tmp_path / "plans" / "life.json"
     path.parent.mkdir()
     path.write_bytes(DEEP)
-    assert kept(tmp_path, "life") is None
+    assert kept(LocalDocuments(tmp_path), "life") is None
     path.write_text('{"format": 2}')
     with pytest.raises(HeadFormatError, match="has format 2"):
-        kept(tmp_path, "life")
+        kept(LocalDocuments(tmp_path), "life")

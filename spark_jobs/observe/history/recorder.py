@@ -142,7 +142,7 @@ def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[
 
     `ending`: how the run has ended, where nothing is raised.
     """
-    filing = WriterThread(spec.checkpoint.location / NAME, Retention())
+    filing = WriterThread(spec.checkpoint.folder / NAME, Retention())
     recorder = recorder_of(spec, run_id, filing)
     recorder.begun(time.time())
     try:
@@ -158,7 +158,7 @@ def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[
 
 def tell(spec: Spec, *events: Event) -> None:
     """Write down what a command has done that is no run. Never fails, as above; blocks until it is written."""
-    filing = WriterThread(spec.checkpoint.location / NAME, Retention())
+    filing = WriterThread(spec.checkpoint.folder / NAME, Retention())
     recorder = recorder_of(spec, "", filing)
     for event in events:
         recorder.on_event(event)

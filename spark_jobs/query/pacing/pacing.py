@@ -112,7 +112,7 @@ def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up
     It is at the checkpoint location, which is kept: where others tidy up, the pipeline would read nothing any more.
     """
     schedule = Schedule(0.0, 0.0) if until_caught_up else Schedule(settings.interval_s, settings.min_pause_s)
-    runs = settings.location / "run"
+    runs = settings.folder / "run"
     with ExitStack() as held:
         with naming(runs):
             folder = held.enter_context(temporary(runs))
@@ -197,4 +197,4 @@ def admission_of(settings: CheckpointSettings, *, behind: bool) -> Admission:
     if most != "auto":
         return FixedAdmission(most)
     adaptive = AdaptiveAdmission(settings.interval_s or _TARGET_S, probes=not behind)
-    return RememberedAdmission(adaptive, settings.location / NAME)
+    return RememberedAdmission(adaptive, settings.folder / NAME)

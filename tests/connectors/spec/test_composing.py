@@ -62,7 +62,7 @@ def mistakes(folder: Path, profile: str = "", spec: str = SPEC, common: str = CO
 
 def test_a_file_is_included(tmp_path: Path) -> None:
     spec = load(tmp_path)
-    assert (spec.checkpoint.location, spec.checkpoint.interval_s) == (Path("/var/eos/orders"), 2.0)
+    assert (spec.checkpoint.folder, spec.checkpoint.interval_s) == (Path("/var/eos/orders"), 2.0)
     assert kafka_source(spec).bootstrap_servers == "localhost:9092"
     assert [sink.name for sink in spec.sinks] == ["out"]
     assert spec.included == (tmp_path / "common.yaml",)
@@ -70,7 +70,7 @@ def test_a_file_is_included(tmp_path: Path) -> None:
 
 def test_a_profile_changes_keys_and_adds_entries(tmp_path: Path) -> None:
     spec = load(tmp_path, "prod")
-    assert (spec.checkpoint.location, spec.checkpoint.interval_s) == (Path("/var/eos/orders"), 10.0)
+    assert (spec.checkpoint.folder, spec.checkpoint.interval_s) == (Path("/var/eos/orders"), 10.0)
     source = kafka_source(spec)
     assert (source.bootstrap_servers, source.topics) == ("broker.example.com:9092", ["orders"])
     assert source.properties == {"client.rack": "b", "sasl.password": "prod-secret"}

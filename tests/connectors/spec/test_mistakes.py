@@ -55,7 +55,7 @@ def test_the_unchanged_spec_is_right(tmp_path: Path) -> None:
     path.write_text(GOOD)
     spec = load_spec(path, {})
     assert (spec.pipeline, spec.checkpoint.interval_s, spec.folder) == ("orders", 2.0, tmp_path)
-    assert spec.checkpoint.location == tmp_path / "checkpoints"
+    assert spec.checkpoint.folder == tmp_path / "checkpoints"
     assert spec.transforms[1].from_ == ["small"] or spec.transforms[1].from_ == ("big",)  # type: ignore[union-attr]
 
 

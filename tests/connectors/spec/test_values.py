@@ -52,7 +52,7 @@ def load(folder: Path, text: str, environ: dict[str, str] | None = None) -> Spec
 
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
     spec = load(tmp_path, DESIGN, ENVIRON)
-    assert spec.checkpoint.location == tmp_path / "checkpoints/orders"
+    assert spec.checkpoint.folder == tmp_path / "checkpoints/orders"
     assert kafka_source(spec).bootstrap_servers == "broker-1:9092"
     assert spec.checkpoint.timeout_s == 600
     sink = spec.sinks[0]
@@ -187,7 +187,7 @@ def test_paths_start_at_the_folder_of_the_spec(tmp_path: Path) -> None:
     assert isinstance(sink, SqliteEntry)
     assert sink.path.resolve() == (tmp_path.parent / "x.db").resolve()
     absolute = load(tmp_path, (MINIMAL % "").replace("location: state", "location: 'file:///var/x'"))
-    assert absolute.checkpoint.location == Path("/var/x")
+    assert absolute.checkpoint.folder == Path("/var/x")
 
 
 def test_options_reach_a_python_step_as_plain_data(tmp_path: Path) -> None:

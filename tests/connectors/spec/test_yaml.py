@@ -164,7 +164,7 @@ def test_a_reference_brings_text_and_no_structure(tmp_path: Path, value: str) ->
         return
     spec = load_spec(path, given)
     assert spec.pipeline == value
-    assert str(spec.checkpoint.location) == str(tmp_path / f"./{value}")
+    assert str(spec.checkpoint.folder) == str(tmp_path / f"./{value}")
     assert [source.name for source in spec.sources] == ["s"]
     assert len(spec.sinks) == 1
 

@@ -144,7 +144,7 @@ def test_a_repair_needs_each_sink_of_the_checkpoints_that_it_would_commit(
     backup = world.sink.path.read_bytes()
     world.run(driver, 1, Job(world))
     world.sink.path.write_bytes(backup)
-    store = LocalHead(load_spec(spec, {}).checkpoint.location)
+    store = LocalHead(load_spec(spec, {}).checkpoint.folder)
     read = store.read()
     assert read is not None
     head = decode_head(read.value)

@@ -78,7 +78,7 @@ def _head(spec: Spec, committed: int, completed: int | None = None) -> Status:
     """Write head as a killed driver has left it; what a start reads there."""
     completed = committed if completed is None else completed
     head = HeadValue("orders", INCARNATION, 4, ("n",), completed=completed, committed=committed, sinks=("out",))
-    store = LocalHead(spec.checkpoint.location)
+    store = LocalHead(spec.checkpoint.folder)
     assert store.swap(store.read(), encode_head(head))
     return Status(head, tuple(record(n) for n in range(completed, max(completed - 3, -1), -1)))
 
@@ -180,7 +180,7 @@ def test_another_life_counts_from_its_own_first_checkpoint(spec: Spec) -> None:
         deliveries.on_driver_event(Decided(other))
         deliveries.on_driver_event(CommittedUpTo("b" * 20, 0))
     assert [(each.incarnation, each.checkpoint_id) for each in listener.got] == [("b" * 20, 0)]
-    assert json.loads((spec.checkpoint.location / NAME).read_text())["incarnation"] == "b" * 20
+    assert json.loads((spec.checkpoint.folder / NAME).read_text())["incarnation"] == "b" * 20
 
 
 def _as(status: Status, incarnation: str, origin: Origin | None) -> Status:
@@ -260,8 +260,8 @@ def test_a_slow_listener_holds_up_nobody(spec: Spec) -> None:
 
 @pytest.mark.parametrize("content", ["", "{}", '{"format": 2, "incarnation": "a", "handled": 1}', '{"format": 1}'])
 def test_a_damaged_cursor_is_told(spec: Spec, caplog: pytest.LogCaptureFixture, content: str) -> None:
-    spec.checkpoint.location.mkdir()
-    (spec.checkpoint.location / NAME).write_text(content)
+    spec.checkpoint.folder.mkdir()
+    (spec.checkpoint.folder / NAME).write_text(content)
     with listened(spec, Listener()):
         pass
     assert "listener.json is damaged" in caplog.text

@@ -49,11 +49,11 @@ def _born(folder: Path, more: str = "") -> tuple[Spec, str]:
     (folder / "orders.yaml").write_text(_SPEC % more)
     spec = load_spec(folder / "orders.yaml", {})
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
-    with open_driver(spec, sinks, LocalSparkLog(spec.checkpoint.location), session=secrets.token_hex(8)) as driver:
+    with open_driver(spec, sinks, LocalSparkLog(spec.checkpoint.folder), session=secrets.token_hex(8)) as driver:
         life = driver.reset(expected=None).head.incarnation
     of_life = (f"spark/{life}/offsets/0", f"plans/{life}.json", f"log/{life}-1.segment")
     for name in (*of_life, "admission.json", "submit/environment/bin/python"):
-        _write(spec.checkpoint.location / name)
+        _write(spec.checkpoint.folder / name)
     return spec, life
 
 
@@ -86,7 +86,7 @@ def test_it_leaves_a_small_head_alone(tmp_path: Path) -> None:
     deleted = delete(spec)
     assert deleted is not None
     assert deleted.incarnation == life
-    assert _names(spec.checkpoint.location) <= {"head", "records"}
+    assert _names(spec.checkpoint.folder) <= {"head", "records"}
 
 
 def test_the_next_life_is_not_paused(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_the_next_life_is_not_paused(tmp_path: Path) -> None:
 
 def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec, life = _born(tmp_path)
-    location, reset = spec.checkpoint.location, Driver.reset
+    location, reset = spec.checkpoint.folder, Driver.reset
 
     def started(driver: Driver, *, expected: HeadValue | None) -> Begun:
         begun = reset(driver, expected=expected)
@@ -119,7 +119,7 @@ def test_the_life_that_a_supervisor_starts_meanwhile_stays(tmp_path: Path, monke
 
 def test_state_on_another_disk_goes_and_what_others_keep_in_the_log_stays(tmp_path: Path) -> None:
     spec, _ = _born(tmp_path)
-    location, disk = spec.checkpoint.location, tmp_path / "disk"
+    location, disk = spec.checkpoint.folder, tmp_path / "disk"
     (location / "spark").rename(disk)
     (location / "spark").symlink_to(disk)
     _write(disk / "older" / "offsets" / "7")
@@ -145,7 +145,7 @@ def test_a_stopped_pipeline_whose_head_is_in_a_database(tmp_path: Path, capsys: 
     spec, life = _born(tmp_path, f", head: 'sqlite:///{tmp_path}/head.db'")
     assert run_command_line(["stop", str(tmp_path / "orders.yaml"), "--delete", "--timeout", "300ms"]) == 0
     assert "are deleted" in capsys.readouterr().out
-    assert [path for path in spec.checkpoint.location.rglob("*") if path.name.startswith(life)] == []
+    assert [path for path in spec.checkpoint.folder.rglob("*") if path.name.startswith(life)] == []
 
 
 def _set_back(folder: Path) -> tuple[World, str]:

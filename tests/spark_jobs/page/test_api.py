@@ -150,7 +150,7 @@ def test_a_paused_pipeline_offers_to_resume_and_no_checkpoint(client: Client, sp
 
 
 def _write_state(spec: Spec, state: str) -> None:
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer = HistoryWriter(spec.checkpoint.folder / NAME, Retention(), time.time())
     writer.write([Event(time.time(), "state", state, run_id=RUN)], time.time())
     writer.close()
 
@@ -159,14 +159,14 @@ def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, 
     found = client.api("orders")
     assert (found["lag_records"], found["lag_measured"], found["lag_unknown"]) == (4_000, 4_000, "")
     assert found["lag_age_s"] == pytest.approx(found["now"] - found["lag_at"])
-    (source,) = read_lag(spec.checkpoint.location, ["orders"]).sources
-    write_lag(spec.checkpoint.location, Lag((source.failed(f"no answer: {SECRET}"),)))
+    (source,) = read_lag(spec.checkpoint.folder, ["orders"]).sources
+    write_lag(spec.checkpoint.folder, Lag((source.failed(f"no answer: {SECRET}"),)))
     found = client.api("orders")
     assert (found["lag_records"], found["lag_measured"], found["lag_at"]) == (None, 4_000, source.at)
     assert found["lag_unknown"].startswith("no answer: ")
     assert SECRET not in found["lag_unknown"]
     assert len(found["lag"]) == 3
-    (spec.checkpoint.location / "lag.json").unlink()
+    (spec.checkpoint.folder / "lag.json").unlink()
     found = client.api("orders")
     assert (found["lag_records"], found["lag_age_s"], found["lag"]) == (None, None, [])
     assert found["lag_unknown"] == "not measured yet"
@@ -175,7 +175,7 @@ def test_the_lag_is_known_with_its_age_or_unknown_with_a_reason(client: Client, 
 def test_what_rules_of_steps_have_seen(client: Client, spec: Spec) -> None:
     assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == []
     rules = (RuleCount("big", "positive", "skip", 1200, 3),)
-    with writing(spec.checkpoint.location / NAME) as writer:
+    with writing(spec.checkpoint.folder / NAME) as writer:
         writer.write([Measured(INCARNATION, 78, Phases(), None, (), None, {}, rules)], time.time())
     expected = [{"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}]
     assert client.api("orders")["expectations"] == client.api("orders/checkpoints/78")["expectations"] == expected
@@ -183,7 +183,7 @@ def test_what_rules_of_steps_have_seen(client: Client, spec: Spec) -> None:
 
 def test_records_that_cannot_be_read_yet(client: Client, spec: Spec) -> None:
     assert client.api("orders")["withheld"] == []
-    Withheld(spec.checkpoint.location, {}).observe([Poll("orders", 1000.0, "a transaction", {"orders/2": (5, 25)})])
+    Withheld(spec.checkpoint.folder, {}).observe([Poll("orders", 1000.0, "a transaction", {"orders/2": (5, 25)})])
     found = client.api("orders")
     assert found["withheld_records"] == 20
     assert found["withheld"] == [
@@ -214,7 +214,7 @@ def test_pages_of_checkpoints_have_each_once(client: Client) -> None:
 def test_one_checkpoint_whole(client: Client, spec: Spec) -> None:
     found = client.api("orders/checkpoints/77")
     assert client.api(f"orders/checkpoints/77?incarnation={INCARNATION}") == found
-    checkpoint, kept = found["checkpoint"], History.at(spec.checkpoint.location).checkpoint(77)
+    checkpoint, kept = found["checkpoint"], History.at(spec.checkpoint.folder).checkpoint(77)
     assert kept is not None
     assert (checkpoint["attempt"], checkpoint["skipped"]) == (2, 5)
     assert [(each["attempt"], each["error"]) for each in found["aborted"]] == [(1, "SinkUnavailableError")]
@@ -227,7 +227,7 @@ def test_one_checkpoint_whole(client: Client, spec: Spec) -> None:
 
 
 def test_charts_cover_every_record_that_was_decided(client: Client, spec: Spec) -> None:
-    now, all_of_it = time.time(), History.at(spec.checkpoint.location).totals()
+    now, all_of_it = time.time(), History.at(spec.checkpoint.folder).totals()
     found = client.api(f"orders/series?metric=rate&metric=lag&since={now - 600}&until={now + 60}&buckets=40")
     rate, lag = found["charts"]
     assert (rate["unit"], lag["unit"], found["width_s"], found["buckets"]) == (
@@ -264,7 +264,7 @@ def test_throughput_is_of_several_checkpoints_however_far_they_are_apart(tmp_pat
     with opened([spec], OPTIONS, sinks) as page:
         found = Client(page.url).api("orders")["throughput"]
     assert found["window_s"] == 300.0
-    records = History.at(spec.checkpoint.location).totals().records
+    records = History.at(spec.checkpoint.folder).totals().records
     assert found["records_per_s"] == pytest.approx(records / 300.0, rel=0.001)
 
 
@@ -285,7 +285,7 @@ def test_sinks_and_how_far_they_are_behind(client: Client, spec: Spec) -> None:
     assert (warehouse["name"], archive["name"], dead["is_dead_letter"]) == ("warehouse", "archive", True)
     assert [each["backlog_checkpoints"] for each in (warehouse, archive, dead)] == [0, 2, 0]
     assert archive["backlog_rows"] > 0
-    assert warehouse["rows"] + archive["rows"] + dead["rows"] == History.at(spec.checkpoint.location).totals().rows
+    assert warehouse["rows"] + archive["rows"] + dead["rows"] == History.at(spec.checkpoint.folder).totals().rows
     assert dead["rows"] == 3
 
 
@@ -455,7 +455,7 @@ def test_a_run_that_has_told_its_end_was_not_killed(tmp_path: Path, sinks: Sinks
 def test_the_state_in_which_a_run_has_ended(tmp_path: Path, sinks: Sinks, ended: Ending) -> None:
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 2)
-    writer = HistoryWriter(spec.checkpoint.location / NAME, Retention(), time.time())
+    writer = HistoryWriter(spec.checkpoint.folder / NAME, Retention(), time.time())
     writer.write([RunEnded(RUN, time.time(), ended)], time.time())
     writer.close()
     with opened([spec], OPTIONS, sinks) as page:
@@ -488,7 +488,7 @@ def test_a_pipeline_that_never_ran_and_looking_makes_nothing(tmp_path: Path, sin
 def test_where_no_history_is_kept_it_says_so(tmp_path: Path, sinks: Sinks) -> None:
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 3)
-    (spec.checkpoint.location / NAME).unlink()
+    (spec.checkpoint.folder / NAME).unlink()
     with opened([spec], OPTIONS, sinks) as page:
         found = Client(page.url).api("orders")
     assert (found["head"]["completed"], found["last"]) == (2, None)
@@ -498,7 +498,7 @@ def test_where_no_history_is_kept_it_says_so(tmp_path: Path, sinks: Sinks) -> No
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(tmp_path: Path, sinks: Sinks) -> None:
     spec = spec_of(tmp_path)
     live_through(spec, time.time(), 3)
-    for each in (spec.checkpoint.location / NAME).parent.glob(f"{NAME}*"):
+    for each in (spec.checkpoint.folder / NAME).parent.glob(f"{NAME}*"):
         each.write_bytes(b"no database" * 100)
     with opened([spec], OPTIONS, sinks) as page:
         client = Client(page.url)

@@ -130,7 +130,7 @@ def test_records_are_resent_each_once(client: Client, spec: Spec, monkeypatch: p
     reply = client.post(f"{OF}/replay", {"ids": [*ids(client), gone]})
     assert reply.json == {"chosen": 3, "sent": 1, "before": 2, "missing": 2}
     assert sorted(str(each.place) for each in calls[0]) == ["orders/0/17", "orders/0/18", "orders/0/19"]
-    (event,) = History.at(spec.checkpoint.location).events(kinds=["request"])
+    (event,) = History.at(spec.checkpoint.folder).events(kinds=["request"])
     assert "replay of dead letters, asked by the page at " in event.message
     assert "1 of 3 records" in event.message
     wishes: list[object] = [{"ids": []}, {"ids": ["x"]}, {"ids": [gone] * 201}, {"ids": [gone], "to": "elsewhere"}, {}]
@@ -199,7 +199,7 @@ def test_dead_letters_after_a_reset_are_the_newest(tmp_path: Path) -> None:
     spec = spec_of(tmp_path)
     before = [replace(LETTER, checkpoint_id=n) for n in range(900, 900 + MOST)]
     put_letters(spec, [*before, replace(LETTER, checkpoint_id=2), replace(LETTER, checkpoint_id=4)])
-    store = LocalHead(spec.checkpoint.location)
+    store = LocalHead(spec.checkpoint.folder)
     assert store.swap(None, encode_head(HeadValue(spec.pipeline, INCARNATION, 1, (), completed=3)))
     found = [each.checkpoint_id for each in operations.read_newest(spec, MOST)]
     assert (len(found), found[:3]) == (MOST, [4, 2, 899 + MOST])

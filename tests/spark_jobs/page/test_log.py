@@ -15,8 +15,8 @@ OF = "/api/v1/pipelines/orders/log"
 
 def test_logs_of_the_run_of_spark_and_of_its_processes(tmp_path: Path) -> None:
     spec, live = spec_of(tmp_path), Live()
-    spec.checkpoint.location.mkdir(parents=True)
-    (spec.checkpoint.location / "spark.log").write_text(f"WARN one\nERROR \x1b[31m{SECRET}\u202e\n")
+    spec.checkpoint.folder.mkdir(parents=True)
+    (spec.checkpoint.folder / "spark.log").write_text(f"WARN one\nERROR \x1b[31m{SECRET}\u202e\n")
     live.log.add("eos.checkpoint: committed")
     with opened([spec], OPTIONS, no_sinks, lives=[live]) as page:
         client = Client(page.url)

@@ -142,7 +142,7 @@ def test_the_token_that_reads_gets_no_record(tmp_path: Path) -> None:
     last = live_through(spec, now - 60, checkpoints=10)
     quoting = f"1 of 3 rows fail the expectation known; one of them: {row}"
     live = Live()
-    with closing(HistoryWriter(spec.checkpoint.location / NAME, Retention(), now)) as writer:
+    with closing(HistoryWriter(spec.checkpoint.folder / NAME, Retention(), now)) as writer:
         writer.write(
             [
                 Event(now, "failure", quoting, "ExpectationError", "correct the producer", last, run_id=RUN),
@@ -430,7 +430,7 @@ def test_eos_ui_serves_until_it_is_stopped(spec: Spec) -> None:
         line = process.stdout.readline()
         assert "#token=" not in line  # a container's log would keep it
         client = client_of(line)
-        (kept,) = (spec.checkpoint.location / "run").glob("*.token")
+        (kept,) = (spec.checkpoint.folder / "run").glob("*.token")
         assert kept.stat().st_mode & 0o777 == 0o600
         found = client.api("orders")
         assert (found["state"], found["can_steer"], found["last"]["checkpoint_id"]) == ("killed", False, 7)
@@ -453,7 +453,7 @@ def test_a_terminal_shows_the_token_in_the_url(spec: Spec) -> None:
     try:
         url, _, token = os.read(ours, 1_000).decode().removeprefix("page: ").strip().partition("#token=")
         assert Client(url, token).api("orders")["name"] == "orders"
-        assert not list((spec.checkpoint.location / "run").glob("*.token"))
+        assert not list((spec.checkpoint.folder / "run").glob("*.token"))
     finally:
         process.terminate()
         assert process.wait(20) == 0

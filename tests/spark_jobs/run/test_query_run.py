@@ -24,6 +24,7 @@ from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
+from twophase.documents import LocalDocuments
 from twophase.doing import Doing
 
 
@@ -213,7 +214,7 @@ def test_the_steps_are_kept_with_the_first_batch_and_not_before(tmp_path: Path) 
     found: list[Plan | None] = []
 
     def complete(_batch: object) -> object:
-        found.append(plans.kept(tmp_path, "i" * 20))
+        found.append(plans.kept(LocalDocuments(tmp_path), "i" * 20))
         return SimpleNamespace(replayed=False, records=1, duration_s=0.1)
 
     for _ in range(2):

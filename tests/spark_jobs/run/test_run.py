@@ -24,6 +24,7 @@ from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.runner import Runner
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
+from twophase.documents import LocalDocuments
 from twophase.values import StartingPoint
 
 _SPEC = """
@@ -58,7 +59,7 @@ class _Run:
         with closing(sqlite3.connect(folder / "w.db")) as database:
             database.execute("CREATE TABLE t (value BLOB)")
         self.spec: Spec = load_spec(folder / "spec.yaml", {})
-        self.log = LocalSparkLog(self.spec.checkpoint.location)
+        self.log = LocalSparkLog(self.spec.checkpoint.folder)
         self.heard = _Heard()
         self.builds: list[Callable[[], Any]] = []
         self.built = 0
@@ -161,7 +162,7 @@ def test_steps_that_keep_state_do_not_begin_in_each_others_places(run: _Run, mon
     def kept() -> None:
         head = read_head(run.spec)
         assert head is not None
-        plans.keep(run.log.location, head.incarnation, plan(one, other))
+        plans.keep(LocalDocuments(run.log.location), head.incarnation, plan(one, other))
         raise SinkUnavailableError("away")
 
     flow = SimpleNamespace(branches=())

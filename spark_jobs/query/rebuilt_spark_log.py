@@ -1,0 +1,117 @@
+"""Spark's checkpoint folder where it does not outlive its driver: each start writes it anew, from head (R2).
+
+With a location in an object store the folder is this machine's, and each driver has its own. What a pipeline without
+state needs of it is in head: the plan of the newest completed checkpoint (`offsets/N`) and the query's id. A plan that
+is not decided is lost with its driver, as a power cut takes it. Nobody else writes into the folder, so that no driver
+can write its plan over another one's (H25).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from connectors.spec import Spec
+from eos.errors import HeadError, SpecError
+from spark_jobs.observe.head_reader import read_newest
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.session.locked_dirs import temporary
+from twophase.status import Status
+from twophase.values import SparkState
+from wal.address import ObjectAddress
+from wal.private import replace_durably
+
+_COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
+"""`commits/N` of a batch without state and without a watermark."""
+
+
+def spark_log(spec: Spec) -> LocalSparkLog:
+    """Return Spark's checkpoint folders of a pipeline. Opens nothing."""
+    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+        return RebuiltSparkLog(spec.checkpoint.folder, lambda: read_newest(spec))
+    return LocalSparkLog(spec.checkpoint.folder)
+
+
+def refuse_state(spec: Spec) -> None:
+    """Raise SpecError for a query with state, or with a watermark, whose location is in an object store."""
+    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+        message = f"a step keeps state, which is not yet kept at {spec.checkpoint.location}"
+        raise SpecError(message, remedy="give a folder on a local disk as checkpoint.location")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltSparkLog(LocalSparkLog):
+    """See LocalSparkLog. `location`: a folder that may be lost. Each process has a folder of its own in it."""
+
+    newest: Callable[[], Status | None] = lambda: None
+    """Reads head and its newest record. Raises HeadError."""
+
+    def folder(self, incarnation: str) -> Path:
+        """See LocalSparkLog. Raises HeadError where this machine's folder cannot be written."""
+        return _own_folder(self.location / "spark") / incarnation
+
+    def state(self, incarnation: str) -> SparkState:
+        """See LocalSparkLog. Writes the folder anew where it does not show the checkpoint that head has completed.
+
+        A start reads it until it has claimed head, and once after that: nobody else completes anything then.
+        """
+        found = LocalSparkLog.state(self, incarnation)
+        status = self.newest()
+        if status is None or status.head.incarnation != incarnation:
+            return found
+        head = status.head
+        if found.newest_planned in (head.completed, head.completed + 1) and found.query_id == head.query_id:
+            return found
+        self._rebuild(status)
+        return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=True)
+
+    def _rebuild(self, status: Status) -> None:
+        """Write what Spark reads at its start, of the newest completed checkpoint.
+
+        Spark wants the plan before the newest one as well, and takes nothing of it for a batch that is done.
+        """
+        head, folder = status.head, self.folder(status.head.incarnation)
+        files: dict[str, str] = {}
+        for record in status.checkpoints[:1]:
+            number = record.checkpoint_id
+            files |= {f"offsets/{n}": record.offsets_log for n in (number - 1, number) if n >= 0}
+            files[f"commits/{number}"] = _COMMIT
+        if head.query_id is not None:
+            files["metadata"] = json.dumps({"id": head.query_id})
+        with writing(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            for name, content in files.items():
+                replace_durably(folder / name, content.encode())
+
+    def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
+        """See LocalSparkLog. Nothing: the decision has the plan."""
+
+    def sync_query(self, incarnation: str) -> None:
+        """See LocalSparkLog. Nothing: head has the id."""
+
+
+_held: Final = ExitStack()
+"""Locks of this process's folders, until it ends."""
+
+
+@cache
+def _own_folder(parent: Path) -> Path:
+    """Make a folder that is this process's alone, and delete those of processes that have ended."""
+    with writing(parent):
+        return _held.enter_context(temporary(parent))
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """Around a use of the disk: raises HeadError that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        message = f"{folder} cannot be written: {error.strerror}"
+        raise HeadError(message, remedy="see that checkpoint.scratch is writable and not full") from error

@@ -1,0 +1,142 @@
+"""Small objects of an object store, each read and written whole: created once, or replaced where they are as expected.
+
+S3, Azure and Google Cloud Storage compare and replace in one step: a put names the object that it replaces
+(`If-Match`, or a generation) or says that there is none (`If-None-Match: *`). Whoever reads afterwards gets the new
+object. Nothing here rests on a listing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+from wal.address import ObjectAddress
+from wal.errors import StorageRefusedError
+from wal.object import ONCE, RETRIES, connect
+from wal.refusals import Failure, failed
+
+if TYPE_CHECKING:
+    from obstore import PutMode, UpdateVersion
+    from obstore.store import ObjectStore, RetryConfig
+
+_REQUEST_S: Final = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """How a store names the content of an object: another content has another tag."""
+
+    e_tag: str | None
+    version: str | None  # of Google Cloud Storage: its generation
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object as a read has found it."""
+
+    content: bytes
+    tag: Tag
+
+
+class SmallObjects:
+    """Of one prefix. May be used by several threads; each call is one request, and blocks for it.
+
+    Raises StorageError; StorageRefusedError where no repetition helps.
+    """
+
+    def __init__(self, address: ObjectAddress) -> None:
+        """Sends nothing."""
+        self.address = address
+        self._store = self._open(RETRIES)
+        self._once = self._open(ONCE)
+
+    def read(self, name: str) -> Found | None:
+        """None: there is no object of this name."""
+        with suppress(FileNotFoundError), self._naming("read", name):
+            found = obstore.get(self._store, name)
+            return Found(bytes(found.bytes()), Tag(found.meta["e_tag"], found.meta["version"]))
+        return None
+
+    def holds(self, name: str) -> bool:
+        """Whether there is an object of this name."""
+        with suppress(FileNotFoundError), self._naming("look for", name):
+            obstore.head(self._store, name)
+            return True
+        return False
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Have an object of this content; False where the name is taken by another content.
+
+        The client repeats a put whose answer was lost. It may then meet what it has sent before: that is its own (H20).
+        """
+        try:
+            with self._naming("write", name):
+                obstore.put(self._store, name, content, mode="create", use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            found = self.read(name)
+            return found is not None and found.content == content
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Have an object of this content, whatever was there."""
+        with self._naming("write", name):
+            obstore.put(self._store, name, content, use_multipart=False)
+
+    def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
+        """Replace the object where it is the expected one (None: there is none); the new tag, or None where it is not.
+
+        Sent once. After a StorageError that is retriable it may have landed, or may land later.
+        """
+        try:
+            with self._naming("swap", name):
+                mode: PutMode = "create" if expected is None else _update(expected)
+                put = obstore.put(self._once, name, content, mode=mode, use_multipart=False)
+        except (AlreadyExistsError, PreconditionError):
+            return None
+        except FileNotFoundError:  # S3's answer where the expected object is gone; the bucket's absence is an error
+            self.names("")
+            return None
+        return Tag(put["e_tag"], put["version"])
+
+    def delete(self, name: str) -> None:
+        """Idempotent."""
+        with suppress(FileNotFoundError), self._naming("delete", name):
+            obstore.delete(self._store, name)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Names in this part of the prefix (empty, or with `/` at its end), sorted and without it."""
+        with self._naming("list", folder):
+            found = obstore.list_with_delimiter(self._store, folder)
+        names = (each["path"].removeprefix(folder) for each in found["objects"])
+        return sorted(name for name in names if name)  # some tools put the folder in
+
+    def place(self, name: str) -> str:
+        """Where it is, for messages."""
+        return f"{self.address}/{name}"
+
+    def _open(self, retries: RetryConfig) -> ObjectStore:
+        try:
+            return connect(self.address, _REQUEST_S, retries)
+        except Failure as error:
+            message = f"cannot use {self.address}: {self.address.mask(str(error).partition(chr(10))[0])}"
+            raise StorageRefusedError(message, remedy="correct the options of the object store") from error
+
+    @contextmanager
+    def _naming(self, doing: str, name: str) -> Iterator[None]:
+        """Around a request: "not found" and "exists" pass through."""
+        try:
+            yield
+        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
+            raise
+        except Failure as error:
+            raise failed(f"{doing} {self.place(name)}", error) from error
+
+
+def _update(tag: Tag) -> UpdateVersion:
+    given = {"e_tag": tag.e_tag, "version": tag.version}
+    return cast("UpdateVersion", {name: each for name, each in given.items() if each is not None})
