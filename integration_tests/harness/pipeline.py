@@ -13,10 +13,13 @@ from integration_tests.harness.oracle import PostgresTable, SinkTable, Verdict, 
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.workload import Workload
 from twophase.codec import decode_head
+from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
+from twophase.object_head import ObjectHead
 from twophase.status import read_status
 from twophase.values import CheckpointRecord
+from wal.address import ObjectAddress
 
 TABLE = "records"
 PARTITIONS = 2
@@ -34,6 +37,12 @@ class Pipeline:
         self.environment = {"SINK_URL": database}
         self.spec: dict[str, Any] = _spec(topic, bootstrap)
         self.processes: list[PipelineProcess] = []
+        self.address: ObjectAddress | None = None
+
+    @property
+    def register(self) -> HeadStore:
+        """Where head is: at the location, or in the object store of `address`."""
+        return ObjectHead(self.address) if self.address is not None else LocalHead(self.location)
 
     @property
     def shown(self) -> SinkTable | PostgresTable:
@@ -54,13 +63,13 @@ class Pipeline:
     @property
     def head(self) -> HeadValue:
         """Head as it is now. Only after the first start."""
-        read = LocalHead(self.location).read()
-        assert read is not None, f"there is no head at {self.location}"
+        read = self.register.read()
+        assert read is not None, f"there is no head at {self.register.describe()}"
         return decode_head(read.value)
 
     def decided(self) -> CheckpointRecord:
         """The newest completed checkpoint, as head has it. Only once there is one."""
-        found = read_status(LocalHead(self.location))
+        found = read_status(self.register)
         assert found is not None
         return found.checkpoints[0]
 
@@ -136,7 +145,7 @@ class Pipeline:
 
     def was_born(self) -> bool:
         """Whether a first start has made head."""
-        return self.location.exists() and LocalHead(self.location).read() is not None
+        return (self.address is not None or self.location.exists()) and self.register.read() is not None
 
 
 def _spec(topic: str, bootstrap: str) -> dict[str, Any]:
