@@ -65,8 +65,7 @@ class RebuiltSparkLog(LocalSparkLog):
         status = self.newest()
         if status is None or status.head.incarnation != incarnation:
             return found
-        head = status.head
-        if found.newest_planned in (head.completed, head.completed + 1) and found.query_id == head.query_id:
+        if _fits(found, status):
             return found
         self._rebuild(status)
         return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=True)
@@ -94,6 +93,13 @@ class RebuiltSparkLog(LocalSparkLog):
 
     def sync_query(self, incarnation: str) -> None:
         """See LocalSparkLog. Nothing: head has the id."""
+
+
+def _fits(found: SparkState, status: Status) -> bool:
+    """Whether this process has written it, or its query has, and nobody else has completed a checkpoint since."""
+    head = status.head
+    decided = all(found.offsets_log.get(each.checkpoint_id) == each.offsets_log for each in status.checkpoints[:1])
+    return decided and found.query_id == head.query_id and found.newest_planned in (head.completed, head.completed + 1)
 
 
 _held: Final = ExitStack()

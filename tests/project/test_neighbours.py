@@ -139,6 +139,7 @@ _STORES: Final = {"dumps", "dump", "write_text", "write_bytes", "replace_durably
 
 _ELSEWHERE: Final = {
     "wal/private.py:replace_durably": "writes what it is given",
+    "twophase/documents.py:LocalDocuments.replace": "writes what it is given",
     "twophase/faults.py:_stop": "a test's own",
     "connectors/row_bisector.py:RowBisector.encode": "rows on their way to a second job of the same try",
     "connectors/api/masking.py:_forms": "forms of a secret, to be masked",
@@ -148,6 +149,7 @@ _ELSEWHERE: Final = {
     "connectors/row_spool.py:RowSpool.write": "rows on their way to the driver",
     "connectors/testing/behaviours/storing.py:Storing.test_another_process_sees_it": "a test's own",
     "spark_jobs/operations/repair.py:CheckpointBefore.copied": "plans and commits of Spark itself",
+    "spark_jobs/query/rebuilt_spark_log.py:RebuiltSparkLog._rebuild": "files of Spark itself",
     "spark_jobs/cli/kept.py:facts_in": "shown",
     "spark_jobs/cli/output.py:Output.facts": "shown",
     "spark_jobs/cli/quantities.py:position": "shown",

@@ -39,6 +39,12 @@ def lose_undecided_plan(world: World, _: Predecessors) -> Iterator[World]:
         yield world._replace(spark=world.spark._replace(planned=completed))
 
 
+def rebuild_spark(world: World, _: Predecessors) -> Iterator[World]:
+    """The driver's machine is gone, and Spark's checkpoint folder is written anew, from head."""
+    head = head_of(world.head)
+    yield world._replace(spark=Spark(head.completed, head.completed, head.query_id) if head is not None else Spark())
+
+
 def set_head_back(world: World, before: Predecessors) -> Iterator[World]:
     """Head fails over to a replica that lacks the newest swap (H6)."""
     if world.version:
@@ -78,6 +84,7 @@ TAMPERINGS: dict[str, tuple[Tampering, int]] = {
     "Spark's checkpoint is set back": (set_spark_back, 15),
     "Spark's last commit is deleted": (delete_last_commit, 0),
     "a plan that is not decided is lost": (lose_undecided_plan, 0),
+    "the driver's machine is gone": (rebuild_spark, 0),
     "head is set back": (set_head_back, 10),
     "another incarnation claims a sink": (claim_by_another, 50),
     "the spec is run from another folder": (another_folder, 40),

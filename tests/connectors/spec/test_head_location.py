@@ -16,7 +16,7 @@ from wal import filesystem
 
 def test_h21_a_head_on_a_network_filesystem_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     location = tmp_path / "checkpoints"
-    spec = cast("Spec", SimpleNamespace(checkpoint=SimpleNamespace(head=None, location=location)))
+    spec = cast("Spec", SimpleNamespace(checkpoint=SimpleNamespace(head=None, location_at=location, folder=location)))
     monkeypatch.setattr(filesystem, "filesystem_of", lambda _path, _mounts: "nfs4")
     with pytest.raises(SpecError, match="network filesystem") as refused:
         open_head(spec)

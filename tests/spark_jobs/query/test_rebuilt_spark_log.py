@@ -1,0 +1,162 @@
+"""Spark's checkpoint folder, written anew from head: Spark goes on behind it, and a start finds what it compares."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
+from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK
+from twophase.head_value import HeadValue
+from twophase.ids import Scope
+from twophase.status import Status
+from twophase.values import CheckpointRecord
+
+LIFE = "0123456789abcdefghij"
+PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"value":40}'
+
+
+def status_of(completed: int, plan: str = PLAN, query_id: str | None = "query-7") -> Status:
+    """Head, with the record of its newest completed checkpoint."""
+    head = HeadValue("p", LIFE, 3, ("a.1",), completed=completed, query_id=query_id)
+    record = CheckpointRecord(Scope(LIFE, 3, completed, 1), {}, plan, {}, 0.0, 0.0)
+    return Status(head, (record,) if completed >= 0 else ())
+
+
+class Head:
+    """What a start reads."""
+
+    def __init__(self, status: Status | None) -> None:
+        self.status = status
+
+    def __call__(self) -> Status | None:
+        return self.status
+
+
+@pytest.fixture
+def head() -> Head:
+    return Head(status_of(4))
+
+
+@pytest.fixture
+def log(tmp_path: Path, head: Head) -> RebuiltSparkLog:
+    return RebuiltSparkLog(tmp_path, head)
+
+
+def test_an_empty_folder_shows_the_checkpoint_that_head_has_completed(log: RebuiltSparkLog) -> None:
+    state = log.state(LIFE)
+    assert (state.newest_planned, state.newest_committed, state.query_id) == (4, 4, "query-7")
+    assert state.offsets_log[4] == PLAN
+    assert state.may_lack_plan
+
+
+def test_what_fits_is_left_as_it_is(log: RebuiltSparkLog) -> None:
+    """The plan of the next batch too: a restart within the process goes on with it, as on a local disk."""
+    log.state(LIFE)
+    (log.folder(LIFE) / "offsets" / "5").write_text(PLAN)
+    state = log.state(LIFE)
+    assert (state.newest_planned, state.newest_committed, state.may_lack_plan) == (5, 4, False)
+
+
+def test_head_moves_on_between_two_looks(log: RebuiltSparkLog, head: Head) -> None:
+    """Another driver lives until the claim."""
+    log.state(LIFE)
+    head.status = status_of(6, PLAN.replace("40", "60"))
+    state = log.state(LIFE)
+    assert (state.newest_planned, state.newest_committed) == (6, 6)
+    assert '"value":60' in state.offsets_log[6]
+    assert not (log.folder(LIFE) / "commits" / "4").exists()
+
+
+def test_a_plan_of_a_checkpoint_that_another_driver_has_decided_is_written_over(
+    log: RebuiltSparkLog, head: Head
+) -> None:
+    """Both have planned checkpoint 5, and the other one's has other offsets."""
+    log.state(LIFE)
+    (log.folder(LIFE) / "offsets" / "5").write_text(PLAN.replace("40", "45"))
+    head.status = status_of(5, PLAN.replace("40", "50"))
+    assert '"value":50' in log.state(LIFE).offsets_log[5]
+
+
+@pytest.mark.parametrize("query_id", [None, "query-7"])
+def test_nothing_is_completed_yet(log: RebuiltSparkLog, head: Head, query_id: str | None) -> None:
+    head.status = status_of(-1, query_id=query_id)
+    state = log.state(LIFE)
+    assert (state.newest_planned, state.newest_committed, state.query_id) == (-1, -1, query_id)
+
+
+def test_the_pipeline_never_ran(log: RebuiltSparkLog, head: Head) -> None:
+    head.status = None
+    assert log.state(LIFE).newest_planned == -1
+    assert not log.folder(LIFE).exists()
+
+
+def test_another_incarnation_is_nothing_of_heads(log: RebuiltSparkLog) -> None:
+    """Of a reset, which begins one."""
+    assert log.state("another_life_0123456").newest_planned == -1
+
+
+def test_each_process_has_a_folder_of_its_own_and_those_of_dead_ones_are_deleted(
+    tmp_path: Path, log: RebuiltSparkLog
+) -> None:
+    program = (
+        "import sys, time; from pathlib import Path\n"
+        "from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog\n"
+        f"print(RebuiltSparkLog(Path({str(tmp_path)!r})).folder({LIFE!r}), flush=True); time.sleep(600)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    with other, other.stdout:
+        theirs = Path(other.stdout.readline().strip())
+        try:
+            theirs.mkdir()
+            assert log.folder(LIFE).parent != theirs.parent
+            assert theirs.is_dir()
+        finally:
+            other.send_signal(signal.SIGKILL)
+            other.wait()
+    again = RebuiltSparkLog(tmp_path / ".." / tmp_path.name).folder(LIFE)  # another text: it is made anew
+    assert again.parent.is_dir()
+    assert not theirs.exists()
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    builder = SparkSession.builder.master("local[1]").config(map={**DEFAULTS, **LOOPBACK})
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+def test_spark_goes_on_behind_it(spark: SparkSession, tmp_path: Path) -> None:
+    """A query runs to its checkpoint 2; another one, in a folder written from that plan, reads what follows it."""
+    batches: list[tuple[int, list[int]]] = []
+
+    def run(folder: Path, until: int) -> None:
+        def on_batch(frame: DataFrame, number: int) -> None:
+            if number > until:
+                raise RuntimeError("enough")
+            batches.append((number, sorted(row.value for row in frame.collect())))
+
+        options = {"rowsPerBatch": "10", "advanceMillisPerBatch": "1000", "startTimestamp": "0"}
+        rows = spark.readStream.format("rate-micro-batch").options(**options).load()
+        query = rows.writeStream.foreachBatch(on_batch).option("checkpointLocation", f"file://{folder}").start()
+        with pytest.raises(Exception, match="enough"):
+            query.awaitTermination()
+
+    first = LocalSparkLog(tmp_path / "one")
+    run(first.folder(LIFE), 2)
+    status = status_of(2, first.offsets_log(LIFE, 2), first.query_id(LIFE))
+    second = RebuiltSparkLog(tmp_path / "two", Head(status))
+    assert second.state(LIFE).newest_planned == 2
+    run(second.folder(LIFE), 4)
+    assert batches == [(n, list(range(10 * n, 10 * n + 10))) for n in range(5)]
+    assert json.loads((second.folder(LIFE) / "metadata").read_text()) == {"id": status.head.query_id}
