@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from tests.object_store import KEYS, Bucket, Wire
+from integration_tests.harness.pipeline_process import PipelineProcess
+from tests.object_store import KEYS, Bucket, Request, Wire, lost_answer, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -65,3 +67,91 @@ def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
+
+
+@pytest.mark.timeout(900)
+def test_rows_wait_in_the_store_too(pipeline: Pipeline, bucket: Bucket) -> None:
+    """The log is beside head, where the spec names no other place."""
+    put_location(pipeline, bucket)
+    (sink,) = pipeline.spec["sinks"]
+    sink.update(commit="write-ahead-log", slots=2)
+    pipeline.workload.produce(_RECORDS)
+    for stem in ("prepared@0", "after-decide@1", "applying@2", "after-commits@3"):
+        move(pipeline)
+        process = pipeline.start(arm=[stem])
+        process.await_point(stem)
+        assert pipeline.verdict().clean, stem
+        process.kill()
+    assert [key for key in bucket.listed() if key.startswith("eos/orders/log/")]
+    move(pipeline)
+    pipeline.catch_up()
+    assert_exact(pipeline)
+    assert not [key for key in bucket.listed() if key.startswith("eos/orders/log/")]
+
+
+@pytest.mark.timeout(1200)
+def test_only_the_newest_of_several_machines_goes_on(pipeline: Pipeline, bucket: Bucket) -> None:
+    """Each driver is frozen at another moment, superseded by one on another machine, and only then let go on."""
+    put_location(pipeline, bucket)
+    pipeline.workload.produce(_RECORDS)
+    frozen: list[tuple[PipelineProcess, str]] = []
+    for stem in ("planned@0", "writing@1", "before-decide@2", "after-decide@3", "closed@4"):
+        move(pipeline)
+        successor = pipeline.start(arm=[stem])
+        successor.await_point(stem)
+        frozen.append((successor, stem))
+        assert pipeline.verdict().clean, stem
+    move(pipeline)
+    pipeline.catch_up()
+    for process, stem in frozen:
+        process.release(stem)
+        process.fail("fenced: ", "another driver of this pipeline has started since")
+    assert_exact(pipeline)
+    assert pipeline.head.epoch == len(pipeline.processes)
+
+
+@pytest.mark.timeout(600)
+def test_answers_to_swaps_are_lost(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
+    """Every third swap lands and nobody hears of it; every third one is not sent, and the driver cannot know."""
+    number = itertools.count()
+
+    def hearing(line: Wire, request: Request) -> bytes | None:
+        if request.head.startswith(b"PUT ") and b"/eos/orders/head " in request.head:
+            return (lost_answer, through, lost_request)[next(number) % 3](line, request)
+        return through(line, request)
+
+    line = wire(hearing)
+    put_location(pipeline, bucket, line.port)
+    pipeline.spec["restart"] = {"strategy": "fixed-delay", "attempts": 100, "delay": "100ms"}
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    assert_exact(pipeline)
+    assert next(number) > _RECORDS / CHECKPOINT_RECORDS
+
+
+@pytest.mark.timeout(600)
+def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
+    line = wire(through)
+    put_location(pipeline, bucket, line.port)
+    pipeline.spec["restart"] = {"strategy": "fixed-delay", "attempts": 1000, "delay": "100ms"}
+    pipeline.workload.produce(_RECORDS)
+    points = ("before-decide@1", "after-decide@3")
+    process = pipeline.start(arm=points)
+    for stem in points:
+        process.await_point(stem)
+        asked = len(line.requests)
+        line.behaviours[:] = [lost_request]
+        process.release(stem)
+        line.await_requests(asked + 12)
+        line.behaviours[:] = [through]
+    process.succeed()
+    assert_exact(pipeline)
+
+
+@pytest.mark.timeout(300)
+def test_a_step_with_state_is_refused_before_anything_is_read(pipeline: Pipeline, bucket: Bucket) -> None:
+    put_location(pipeline, bucket)
+    pipeline.spec["transforms"] = [{"name": "rows", "sql": "SELECT DISTINCT id, word, payload FROM incoming"}]
+    pipeline.workload.produce(10)
+    pipeline.start().fail("a step keeps state, which is not yet kept at s3://", "a folder on a local disk")
+    assert pipeline.verdict().in_sink == 0

@@ -17,12 +17,12 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from wal.address import ObjectAddress
 from wal.errors import StorageRefusedError
-from wal.object import ONCE, RETRIES, connect
+from wal.object import connect
 from wal.refusals import Failure, failed
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore.store import ObjectStore
 
 _REQUEST_S: Final = 20.0
 
@@ -52,8 +52,8 @@ class SmallObjects:
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing."""
         self.address = address
-        self._store = self._open(RETRIES)
-        self._once = self._open(ONCE)
+        self._store = self._open()
+        self._once = self._open(once=True)
 
     def read(self, name: str) -> Found | None:
         """None: there is no object of this name."""
@@ -119,9 +119,9 @@ class SmallObjects:
         """Where it is, for messages."""
         return f"{self.address}/{name}"
 
-    def _open(self, retries: RetryConfig) -> ObjectStore:
+    def _open(self, *, once: bool = False) -> ObjectStore:
         try:
-            return connect(self.address, _REQUEST_S, retries)
+            return connect(self.address, _REQUEST_S, once=once)
         except Failure as error:
             message = f"cannot use {self.address}: {self.address.mask(str(error).partition(chr(10))[0])}"
             raise StorageRefusedError(message, remedy="correct the options of the object store") from error
