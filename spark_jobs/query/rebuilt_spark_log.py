@@ -4,6 +4,9 @@ With a location in an object store the folder is this machine's, and each driver
 state needs of it is in head: the plan of the newest completed checkpoint (`offsets/N`) and the query's id. A plan that
 is not decided is lost with its driver, as a power cut takes it. Nobody else writes into the folder, so that no driver
 can write its plan over another one's (H25).
+
+A driver that ends with nothing planned notes that beside head. Only then a sink may be taken out of the spec (R2): else
+nobody knows whether the tasks of a lost plan have prepared something in it.
 """
 
 from __future__ import annotations
@@ -11,17 +14,20 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
+from connectors.registry import open_head
 from connectors.spec import Spec
 from eos.errors import HeadError, SpecError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.session.locked_dirs import temporary
+from twophase.head import BlobStore
+from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import SparkState
 from wal.address import ObjectAddress
@@ -34,7 +40,7 @@ _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 def spark_log(spec: Spec) -> LocalSparkLog:
     """Return Spark's checkpoint folders of a pipeline. Opens nothing."""
     if isinstance(spec.checkpoint.location_at, ObjectAddress):
-        return RebuiltSparkLog(spec.checkpoint.folder, lambda: read_newest(spec))
+        return RebuiltSparkLog(spec.checkpoint.folder, partial(read_newest, spec), partial(_open_ends, spec))
     return LocalSparkLog(spec.checkpoint.folder)
 
 
@@ -49,8 +55,10 @@ def refuse_state(spec: Spec) -> None:
 class RebuiltSparkLog(LocalSparkLog):
     """See LocalSparkLog. `location`: a folder that may be lost. Each process has a folder of its own in it."""
 
-    newest: Callable[[], Status | None] = lambda: None
+    newest: Callable[[], Status | None]
     """Reads head and its newest record. Raises HeadError."""
+    ends: Callable[[], AbstractContextManager[BlobStore]]
+    """Opens the shelf of names that say which drivers have ended with nothing planned. Raises HeadError."""
 
     def folder(self, incarnation: str) -> Path:
         """See LocalSparkLog. Raises HeadError where this machine's folder cannot be written."""
@@ -68,7 +76,20 @@ class RebuiltSparkLog(LocalSparkLog):
         if _fits(found, status):
             return found
         self._rebuild(status)
-        return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=True)
+        with self.ends() as ends:
+            has_ended = ends.get(_end_of(status.head)) is not None
+        return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=not has_ended)
+
+    def note_end(self, head: HeadValue) -> None:
+        """See LocalSparkLog. Nothing is noted where the newest plan is not decided."""
+        if LocalSparkLog.state(self, head.incarnation).newest_planned != head.completed:
+            return
+        with self.ends() as ends:
+            older = ends.names()
+            ends.put(_end_of(head), b"")
+            for name in older:
+                if name != _end_of(head):
+                    ends.delete(name)
 
     def _rebuild(self, status: Status) -> None:
         """Write what Spark reads at its start, of the newest completed checkpoint.
@@ -93,6 +114,17 @@ class RebuiltSparkLog(LocalSparkLog):
 
     def sync_query(self, incarnation: str) -> None:
         """See LocalSparkLog. Nothing: head has the id."""
+
+
+@contextmanager
+def _open_ends(spec: Spec) -> Iterator[BlobStore]:
+    with closing(open_head(spec)) as head:
+        yield head.blobs("ended")
+
+
+def _end_of(head: HeadValue) -> str:
+    """Each start begins another epoch."""
+    return f"{head.incarnation}-{head.epoch:08x}-{head.completed:012x}"
 
 
 def _fits(found: SparkState, status: Status) -> bool:

@@ -15,6 +15,7 @@ from typing import Final
 from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.truncated_files import drop, newest_whole, numbers
+from twophase.head_value import HeadValue
 from twophase.values import SparkState
 from wal.durable import sync_all, sync_ancestors
 
@@ -134,6 +135,9 @@ class LocalSparkLog:
         """
         shutil.rmtree(self.folder(incarnation), ignore_errors=True)
         return not self.folder(incarnation).exists()
+
+    def note_end(self, head: HeadValue) -> None:
+        """Called when a query has ended without a failure. Nothing to note: the folder stays."""
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Make what Spark planned survive a power cut, which Spark does not: head must not decide a batch that is gone.

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
+from twophase.local_blobs import LocalBlobStore
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 
@@ -24,9 +26,9 @@ LIFE = "0123456789abcdefghij"
 PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"value":40}'
 
 
-def status_of(completed: int, plan: str = PLAN, query_id: str | None = "query-7") -> Status:
+def status_of(completed: int, plan: str = PLAN, query_id: str | None = "query-7", epoch: int = 3) -> Status:
     """Head, with the record of its newest completed checkpoint."""
-    head = HeadValue("p", LIFE, 3, ("a.1",), completed=completed, query_id=query_id)
+    head = HeadValue("p", LIFE, epoch, ("a.1",), completed=completed, query_id=query_id)
     record = CheckpointRecord(Scope(LIFE, 3, completed, 1), {}, plan, {}, 0.0, 0.0)
     return Status(head, (record,) if completed >= 0 else ())
 
@@ -46,9 +48,17 @@ def head() -> Head:
     return Head(status_of(4))
 
 
+class Log(RebuiltSparkLog):
+    """Its shelf is a folder, which any machine sees."""
+
+    def __init__(self, location: Path, head: Head, shelf: Path) -> None:
+        shelf.mkdir(exist_ok=True)
+        super().__init__(location, head, lambda: nullcontext(LocalBlobStore(shelf)))
+
+
 @pytest.fixture
 def log(tmp_path: Path, head: Head) -> RebuiltSparkLog:
-    return RebuiltSparkLog(tmp_path, head)
+    return Log(tmp_path / "one", head, tmp_path / "ended")
 
 
 def test_an_empty_folder_shows_the_checkpoint_that_head_has_completed(log: RebuiltSparkLog) -> None:
@@ -104,13 +114,35 @@ def test_another_incarnation_is_nothing_of_heads(log: RebuiltSparkLog) -> None:
     assert log.state("another_life_0123456").newest_planned == -1
 
 
+def test_a_driver_that_ended_with_nothing_planned_is_known_on_the_next_machine(
+    tmp_path: Path, log: RebuiltSparkLog, head: Head
+) -> None:
+    assert head.status is not None
+    assert log.state(LIFE).may_lack_plan
+    log.note_end(head.status.head)
+    assert not Log(tmp_path / "two", head, tmp_path / "ended").state(LIFE).may_lack_plan
+    head.status = status_of(4, epoch=4)  # another driver has started since, and may have planned
+    assert Log(tmp_path / "three", head, tmp_path / "ended").state(LIFE).may_lack_plan
+
+
+def test_a_driver_that_ended_in_the_middle_of_a_checkpoint_notes_nothing(
+    tmp_path: Path, log: RebuiltSparkLog, head: Head
+) -> None:
+    assert head.status is not None
+    log.state(LIFE)
+    (log.folder(LIFE) / "offsets" / "5").write_text(PLAN)
+    log.note_end(head.status.head)
+    assert Log(tmp_path / "two", head, tmp_path / "ended").state(LIFE).may_lack_plan
+    assert list((tmp_path / "ended").iterdir()) == []
+
+
 def test_each_process_has_a_folder_of_its_own_and_those_of_dead_ones_are_deleted(
-    tmp_path: Path, log: RebuiltSparkLog
+    tmp_path: Path, log: RebuiltSparkLog, head: Head
 ) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
         "from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog\n"
-        f"print(RebuiltSparkLog(Path({str(tmp_path)!r})).folder({LIFE!r}), flush=True); time.sleep(600)"
+        f"print(RebuiltSparkLog(Path({str(log.location)!r}), None, None).folder({LIFE!r}), flush=True); time.sleep(600)"
     )
     other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
@@ -123,7 +155,7 @@ def test_each_process_has_a_folder_of_its_own_and_those_of_dead_ones_are_deleted
         finally:
             other.send_signal(signal.SIGKILL)
             other.wait()
-    again = RebuiltSparkLog(tmp_path / ".." / tmp_path.name).folder(LIFE)  # another text: it is made anew
+    again = Log(tmp_path / ".." / tmp_path.name / "one", head, tmp_path / "ended").folder(LIFE)  # another text
     assert again.parent.is_dir()
     assert not theirs.exists()
 
@@ -155,7 +187,7 @@ def test_spark_goes_on_behind_it(spark: SparkSession, tmp_path: Path) -> None:
     first = LocalSparkLog(tmp_path / "one")
     run(first.folder(LIFE), 2)
     status = status_of(2, first.offsets_log(LIFE, 2), first.query_id(LIFE))
-    second = RebuiltSparkLog(tmp_path / "two", Head(status))
+    second = Log(tmp_path / "two", Head(status), tmp_path / "ended")
     assert second.state(LIFE).newest_planned == 2
     run(second.folder(LIFE), 4)
     assert batches == [(n, list(range(10 * n, 10 * n + 10))) for n in range(5)]
