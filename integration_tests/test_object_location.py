@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -52,6 +53,10 @@ def assert_exact(pipeline: Pipeline) -> None:
         assert KEYS["secret_access_key"] not in process.output()
 
 
+def _below(bucket: Bucket, folder: str) -> list[str]:
+    return [key for key in bucket.listed() if key.startswith(f"eos/orders/{folder}/")]
+
+
 @pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     pipeline: Pipeline, bucket: Bucket
@@ -76,17 +81,19 @@ def test_rows_wait_in_the_store_too(pipeline: Pipeline, bucket: Bucket) -> None:
     (sink,) = pipeline.spec["sinks"]
     sink.update(commit="write-ahead-log", slots=2)
     pipeline.workload.produce(_RECORDS)
+    waiting = {}
     for stem in ("prepared@0", "after-decide@1", "applying@2", "after-commits@3"):
         move(pipeline)
         process = pipeline.start(arm=[stem])
         process.await_point(stem)
         assert pipeline.verdict().clean, stem
         process.kill()
-    assert [key for key in bucket.listed() if key.startswith("eos/orders/log/")]
+        waiting[stem] = len(_below(bucket, "log"))
+    assert all(waiting[stem] for stem in ("prepared@0", "after-decide@1", "applying@2")), waiting
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
-    assert not [key for key in bucket.listed() if key.startswith("eos/orders/log/")]
+    assert _below(bucket, "log") == []
 
 
 @pytest.mark.timeout(1200)
@@ -153,5 +160,64 @@ def test_a_step_with_state_is_refused_before_anything_is_read(pipeline: Pipeline
     put_location(pipeline, bucket)
     pipeline.spec["transforms"] = [{"name": "rows", "sql": "SELECT DISTINCT id, word, payload FROM incoming"}]
     pipeline.workload.produce(10)
-    pipeline.start().fail("a step keeps state, which is not yet kept at s3://", "a folder on a local disk")
+    pipeline.start().fail("a step keeps state, which is not yet kept at s3://", "a folder on a local disk", code=2)
     assert pipeline.verdict().in_sink == 0
+
+
+@pytest.mark.timeout(600)
+def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: Bucket) -> None:
+    """A plan that is lost with its machine may have prepared something in it, which nobody would ever roll back."""
+    put_location(pipeline, bucket)
+    (sink,) = pipeline.spec["sinks"]
+    other = {**sink, "name": "archive", "table": "archive"}
+    pipeline.table.execute("CREATE TABLE archive LIKE records")
+    pipeline.spec["sinks"] = [sink, other]
+    pipeline.workload.produce(_RECORDS)
+    process = pipeline.start(arm=["prepared@1"])
+    process.await_point("prepared@1")
+    process.kill()
+    move(pipeline)
+    pipeline.spec["sinks"] = [sink]
+    pipeline.start().fail("sink archive, which the spec no longer names, may hold prepared transactions", code=2)
+    pipeline.spec["sinks"] = [sink, other]
+    move(pipeline)
+    pipeline.catch_up()
+    assert pipeline.prepared() == []
+    assert pipeline.table.execute("SELECT COUNT(*) FROM archive") == [(_RECORDS,)]
+    move(pipeline)
+    pipeline.spec["sinks"] = [sink]
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    pipeline.catch_up()
+    assert_exact(pipeline)
+    assert pipeline.table.execute("SELECT COUNT(*) FROM archive") == [(_RECORDS,)]
+
+
+@pytest.mark.timeout(600)
+def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
+    """What a store is paid for. Looks for requests of users are a listing each five seconds, and not among these."""
+    counted: Counter[str] = Counter()
+
+    def count(line: Wire, request: Request) -> bytes | None:
+        target = request.head.split(b" ", 2)[1].decode()
+        listed = "list-type=2" in target
+        counted["LIST" if listed else f"{request.method} {target.rpartition('orders/')[2].partition('/')[0]}"] += 1
+        return through(line, request)
+
+    line = wire(count)
+    put_location(pipeline, bucket, line.port)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    assert_exact(pipeline)
+    before = Counter(counted)
+    first = pipeline.head.completed
+    pipeline.workload.produce(5 * _RECORDS)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=6 * _RECORDS)
+    checkpoints = pipeline.head.completed - first
+    each = {name: round((counted[name] - before[name]) / checkpoints, 2) for name in counted}
+    print(f"requests of a checkpoint, of {checkpoints} and a start: {each}")
+    assert checkpoints >= 5 * _RECORDS / CHECKPOINT_RECORDS
+    assert each["PUT head"] < 2.2
+    assert each["PUT records"] < 1.1
+    assert each["HEAD records"] < 1.1
+    assert sum(number for name, number in each.items() if name not in {"LIST"}) < 6
