@@ -23,6 +23,10 @@ T = TypeVar("T", "Request", "Answer", "Paused")
 
 FORMAT: Final = 1
 SHELF: Final = "requests"
+ALIVE: Final = "alive"
+"""Kind of a request that is for a sign of life, which any answer is: of a standby, to whoever runs the pipeline."""
+
+_STOPPED: Final = "stopped-"
 
 _OTHER_VERSION: Final = "ask with the version that runs the pipeline"
 _KEPT_S: Final = 7 * 24 * 3600.0
@@ -132,6 +136,22 @@ class Channel:
         """Take it back; the answer, if it was given meanwhile. Who has begun on it may go on. Raises HeadError."""
         self.blobs.delete(_asked(request.id))
         return self.answer_of(request)
+
+    def forget(self, request: Request) -> None:
+        """Delete a request and its answer, which nobody wants any more. Raises HeadError."""
+        self.blobs.delete(_asked(request.id))
+        self.blobs.delete(_answered(request.id))
+
+    def note_stopped(self, request: Request) -> None:
+        """Store durably that this request has stopped the pipeline: its standbys end. Raises HeadError."""
+        older = [name for name in self.blobs.names() if name.startswith(_STOPPED)]
+        self.blobs.put(_STOPPED + request.id, b"")
+        for name in older:
+            self.blobs.delete(name)
+
+    def stopped(self) -> str:
+        """Return a name of the newest request that has stopped the pipeline; empty if none has. Raises HeadError."""
+        return max((name for name in self.blobs.names() if name.startswith(_STOPPED)), default="")
 
     def pause(self, by: str) -> None:
         """Store durably that the pipeline is paused; a first wish stays. Raises HeadError."""

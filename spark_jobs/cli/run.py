@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ from rich.text import Text
 
 from connectors.spec import Spec, promise
 from connectors.sql.entry import UPSERT
+from eos.errors import FencedError
 from spark_jobs.batch.chaining import may_chain
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import count, position
@@ -39,6 +41,7 @@ from spark_jobs.page.live_view import Beside
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.multi_pipeline import FAIR, check_together, run_all, sessions_of
 from spark_jobs.run.runner import Runner
+from spark_jobs.run.standby import await_turn, warm_up
 from spark_jobs.run.stop_signals import StopSignals
 from spark_jobs.session.master import check_sinks
 from spark_jobs.session.spark_session import spark_session
@@ -47,6 +50,8 @@ from spark_jobs.session.submitted import given_settings, is_submitted, settle
 
 if TYPE_CHECKING:
     from spark_jobs.page.opening import PageOptions
+
+_log: Final = logging.getLogger("eos.runner")
 
 _POLL_S: Final = 0.2
 
@@ -61,8 +66,22 @@ class _Run:
     listener: CheckpointListener | None = None
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
-        """Block until it ends; in a thread of its own."""
+    def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool, standby: bool = False) -> None:
+        """Block until it ends; in a thread of its own. `standby`: wait until nobody else runs it; also once fenced."""
+        each = self
+        while not standby or await_turn(self.spec, self.control.is_stopping, self.progress.on_state):
+            try:
+                each.run_now(spark, beside, until_caught_up=until_caught_up)
+            except FencedError as error:
+                if not standby:
+                    raise
+                _log.warning("%s; this driver is a standby now", error.message)
+                each = replace(self, run_id=secrets.token_hex(8))
+            else:
+                return
+
+    def run_now(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
+        """Block until it ends."""
         spec = self.spec
         with (
             recorded(spec, self.run_id, self.control.ending) as recorder,
@@ -87,6 +106,7 @@ def run_pipelines(
     until_caught_up: bool,
     debug: bool,
     take_over: bool = True,
+    standby: bool = False,
     page: PageOptions | None = None,
     savepoint: Allowed | None = None,
     stop: threading.Event | None = None,
@@ -94,7 +114,8 @@ def run_pipelines(
 ) -> None:
     """Run until stopped or caught up. Raises ConnectorError; returns after a clean stop.
 
-    `take_over`: start although another process on this machine runs one of them. `page`: served meanwhile.
+    `take_over`: start although another process on this machine runs one of them. `standby`: wait for its end instead.
+    `page`: served meanwhile.
     `savepoint`: of one pipeline alone: begin from this, if that is possible as it is allowed. `stop`: once it is set,
     every pipeline stops as it does after one signal. `listener`: gets their checkpoints.
     """
@@ -118,7 +139,9 @@ def run_pipelines(
             spark = starter.submit(start).result()
         try:
             signals.in_jvm()
-            for spec in specs if not take_over else ():
+            if standby:
+                warm_up(spark, specs)
+            for spec in specs if not (take_over or standby) else ():
                 check_not_running(spec)  # Spark's start took seconds
             if savepoint is not None:
                 (spec,) = specs
@@ -126,7 +149,7 @@ def run_pipelines(
             each_with = zip(runs, sessions_of(spark, specs), beside, strict=True)
             run_all(
                 {
-                    run.spec.pipeline: partial(run.run, session, own, until_caught_up=until_caught_up)
+                    run.spec.pipeline: partial(run.run, session, own, until_caught_up=until_caught_up, standby=standby)
                     for run, session, own in each_with
                 }
             )

@@ -49,6 +49,12 @@ TakeOver = Annotated[
 ]
 
 
+Standby = Annotated[
+    bool,
+    typer.Option("--standby", help="Start Spark, and wait until no driver runs the pipeline, on any machine."),
+]
+
+
 def run(
     specs: SpecPaths,
     until_caught_up: UntilCaughtUp = False,
@@ -56,6 +62,7 @@ def run(
     allow_non_restored_state: NonRestored = False,
     accept_duplicates: Duplicates = False,
     take_over: TakeOver = False,
+    standby: Standby = False,
     ui: Ui = False,
     ui_host: UiHost = "127.0.0.1",
     ui_port: UiPort = 8080,
@@ -72,6 +79,10 @@ def run(
 
     If another process on this machine runs the pipeline, the command names that process and ends. With --take-over it
     starts, and the other process ends: a newer driver always fences an older one, on any machine.
+
+    With --standby any number of drivers may be started on any machines: one runs the pipeline, the others start Spark
+    and wait. If the driver ends, or gives no sign of life for some seconds, a standby begins. A driver that is fenced
+    becomes a standby. `eos stop` ends all of them; a signal ends one.
 
     Several pipelines share one Spark session and must have the same section `spark`. Each has its own checkpoints and
     restarts. If one fails permanently, it ends, the others continue, and the last lines name it.
@@ -94,6 +105,8 @@ def run(
 
         eos run orders.yaml --ui --ui-port 0
 
+        eos run orders.yaml --standby
+
         eos run orders.yaml clicks.yaml
 
         eos run orders.yaml --from-savepoint /backup/orders/savepoint-k2x9qa-41-0f3c9d
@@ -113,7 +126,9 @@ def run(
             raise SpecError(
                 message, remedy="the spec is for a job of your own with ExactlyOnce; `eos run` needs sources"
             )
-    for spec in loaded if not take_over else ():
+    if standby and (take_over or from_savepoint is not None):
+        raise SpecError("a standby takes over nothing", remedy="leave out --take-over and --from-savepoint")
+    for spec in loaded if not (take_over or standby) else ():
         check_not_running(spec)
     log_to_stderr()
     from spark_jobs.cli.run import run_pipelines  # imports Spark, which takes a second: not before the spec is right
@@ -125,6 +140,7 @@ def run(
         until_caught_up=until_caught_up,
         debug=out.debug,
         take_over=take_over,
+        standby=standby,
         page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)
         if ui
         else None,

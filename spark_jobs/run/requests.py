@@ -22,12 +22,16 @@ from spark_jobs.run.control import StopControl
 from spark_jobs.run.pausing import Pausing
 from spark_jobs.run.restarting import RestartRequests
 from spark_jobs.savepoints.take import Savepoints
-from twophase.requests import Answer, Channel, Request
+from twophase.requests import ALIVE, Answer, Channel, Request
 
 _log = logging.getLogger("eos.runner")
 
 _SHARE: Final = 20
 """A slow poll for requests takes at most this fraction (1/20) of the time."""
+
+_WATCHED_S: Final = 1.0
+_WATCH_S: Final = 60.0
+"""A standby asks each second. For so long after its last question requests are looked for each second, too."""
 
 Handler = Callable[[Request], Answer | None]
 """A function that performs a request and returns the answer, or begins it and returns None to answer later.
@@ -56,6 +60,7 @@ class RunRequests:
         self.restarts = RestartRequests(control, self._reply)
         self.pausing = Pausing(control, channel, listener, self._reply)
         handlers = {
+            ALIVE: lambda _: Answer(ok=True, message="it runs"),
             "stop": self._stop,
             "restart": self.restarts.ask,
             "pause": self.pausing.pause,
@@ -63,9 +68,7 @@ class RunRequests:
             "checkpoint": self._checkpoint,
             "savepoint": self._savepoints.begin,
         }
-        self._steering = RequestLoop(
-            channel, handlers, lambda request, answer: listener.on_event(answered(request, answer))
-        )
+        self._steering = RequestLoop(channel, handlers, lambda request, answer: self._tell(listener, request, answer))
 
     def is_heard(self) -> bool:
         """Return whether the thread of the request loop is alive. May be called from any thread."""
@@ -90,16 +93,30 @@ class RunRequests:
             self.restarts.give_up("the run has ended")
             self.pausing.close()
             self._savepoints.close()
+            self._note_stopped(end)
             for request in self._stops:
                 self._reply(request, end)
             late = Answer(ok=False, message="the run has ended")
             self._steering.close(lambda request: end if request.kind == "stop" else late)
+
+    def _note_stopped(self, end: Answer) -> None:
+        """Before the answers: whoever stopped the pipeline may start it then."""
+        try:
+            for request in self._stops[-1:] if end.ok else ():
+                self._channel.note_stopped(request)
+        except HeadError as error:
+            _log.warning("standbys of the pipeline may start it, since they cannot know of the stop: %s", error.message)
 
     def _asked_before(self, request: Request) -> Answer | None:
         """Handle a request from before this run. A pause is a wish for each later run, until a resume deletes it."""
         if request.kind == "pause" and self._channel.paused() is not None:
             return self.pausing.pause(request)
         return refuse_earlier(request)
+
+    @staticmethod
+    def _tell(listener: Listener, request: Request, answer: Answer) -> None:
+        if request.kind != ALIVE:
+            listener.on_event(answered(request, answer))
 
     def _reply(self, request: Request, answer: Answer) -> None:
         self._steering.answer(request, answer)
@@ -129,6 +146,7 @@ class RequestLoop:
     _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
     _over: threading.Event = field(default_factory=threading.Event)
     _is_away: bool = False
+    _watched_until_s: float = 0.0  # a standby has asked, and wants quick answers until then
     _thread: threading.Thread | None = None
 
     def start(self, earlier: Handler = refuse_earlier) -> None:
@@ -163,10 +181,14 @@ class RequestLoop:
 
     def _listen(self) -> None:
         took_s = 0.0
-        while not self._over.wait(max(self.channel.blobs.poll_interval_s, _SHARE * took_s)):
+        while not self._over.wait(max(self._interval_s(), _SHARE * took_s)):
             before = time.monotonic()
             self._look(self._handle)
             took_s = time.monotonic() - before
+
+    def _interval_s(self) -> float:
+        is_watched = time.monotonic() < self._watched_until_s
+        return min(self.channel.blobs.poll_interval_s, _WATCHED_S) if is_watched else self.channel.blobs.poll_interval_s
 
     def _look(self, handle: Handler) -> None:
         """Poll once. If head does not answer, the requests stay there for the next poll."""
@@ -187,7 +209,10 @@ class RequestLoop:
             self._is_away = False
 
     def _handle(self, request: Request) -> Answer | None:
-        _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
+        if request.kind == ALIVE:
+            self._watched_until_s = time.monotonic() + _WATCH_S
+        else:
+            _log.info("request=%s kind=%s by=%s", request.id, request.kind, request.asked_by)
         handler = self.handlers.get(request.kind)
         if handler is None:
             return Answer(ok=False, message=f"the version that runs the pipeline cannot do this: {request.kind}")

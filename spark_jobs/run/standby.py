@@ -1,0 +1,126 @@
+"""A driver that waits until nobody runs the pipeline, with Spark already started.
+
+Whether another driver lives only matters for when to begin: what keeps two drivers apart is head (R1). A standby asks
+the running driver for a sign of life, through the requests beside head, which any machine sees. It begins where no
+answer comes for `SILENCE_S`, or where the process of a driver on this machine has ended. If it was mistaken, since the
+other driver was only slow, that one is fenced.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from connectors.registry import open_requests, task_modules
+from connectors.spec import Spec
+from eos.errors import HeadError
+from spark_jobs.observe.run_lock import RunLock, running
+from spark_jobs.run.control import pause
+from twophase.requests import ALIVE, Channel
+
+_log: Final = logging.getLogger("eos.runner")
+
+SILENCE_S: Final = 5.0
+"""So long a driver that was heard may give no answer."""
+
+_EVERY_S: Final = 1.0
+_EXPIRES_S: Final = 600.0
+"""By the clock of the driver's machine, which may differ by this. The standby takes the question back long before."""
+_POLL_S: Final = 0.1
+_POLLS: Final = 3
+"""A driver that was not heard yet may look for requests this seldom: it looks each second once it was asked."""
+
+
+def await_turn(spec: Spec, is_stopping: Callable[[], bool], on_state: Callable[[str], None]) -> bool:
+    """Block until no driver runs the pipeline. False: it was asked to stop, or the pipeline was stopped by request.
+
+    Called in a thread of the pipeline, before each run. While head does not answer it waits: nobody could begin.
+    """
+    with open_requests(spec) as channel:
+        stopped, was_heard, last = _stopped(channel), False, ""
+        while not is_stopping():
+            lock = _running(spec)
+            if lock is None and not spec.checkpoint.is_shared:
+                return True
+            wait_s = SILENCE_S if was_heard else SILENCE_S + _POLLS * channel.blobs.poll_interval_s
+            state = f"standby for {_named(lock)}"
+            if state != last:
+                on_state(state)
+                last = state
+            heard = _is_heard(spec, channel, lock, wait_s, is_stopping)
+            if heard is not None:
+                was_heard = was_heard or heard
+                newest = _stopped(channel)
+                if stopped is not None and newest not in (None, stopped):
+                    _log.info("the pipeline was stopped by a request, and its standby ends")
+                    return False
+                stopped = newest if stopped is None else stopped
+                if not heard:
+                    return not is_stopping()
+            pause(_EVERY_S, is_stopping)
+    return False
+
+
+def _is_heard(
+    spec: Spec, channel: Channel, lock: RunLock | None, wait_s: float, is_stopping: Callable[[], bool]
+) -> bool | None:
+    """Whether a driver answers in time; None: head does not answer, so that nobody knows."""
+    until_s = time.monotonic() + wait_s
+    try:
+        request = channel.ask(ALIVE, {}, asked_by="a standby", patience_s=_EXPIRES_S)
+        while time.monotonic() < until_s and not is_stopping():
+            if channel.answer_of(request) is not None:
+                channel.forget(request)
+                return True
+            if lock is not None and _running(spec) is None:  # its process has ended
+                break
+            time.sleep(max(_POLL_S, channel.blobs.poll_interval_s / 5))
+        answer = channel.withdraw(request)
+        channel.forget(request)
+        return answer is not None
+    except HeadError as error:
+        _log.warning("the standby cannot look for the running driver: %s", error.message)
+        return None
+
+
+def _stopped(channel: Channel) -> str | None:
+    """Return the name of the newest request that has stopped the pipeline; None: nobody knows."""
+    try:
+        return channel.stopped()
+    except HeadError:
+        return None
+
+
+def _running(spec: Spec) -> RunLock | None:
+    try:
+        return running(spec)
+    except HeadError:
+        return None
+
+
+def _named(lock: RunLock | None) -> str:
+    return f"process {lock.pid} at {lock.host}" if lock is not None else "a driver on another machine"
+
+
+def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
+    """Have Spark do once what the first checkpoint would wait for: workers of Python, and the planner's classes.
+
+    Blocks for seconds. Called once, by a standby that waits anyway.
+    """
+    modules = sorted({module for spec in specs for module in task_modules(spec)})
+
+    def load(numbers: Iterable[int]) -> Iterable[int]:
+        import importlib
+
+        for module in modules:
+            importlib.import_module(module)
+        return numbers
+
+    context = spark.sparkContext
+    cores = context.defaultParallelism
+    context.parallelize(range(cores), cores).mapPartitions(load).count()
+    spark.sql("SELECT id % 2 AS a, COUNT(*) FROM range(10) GROUP BY 1").collect()
