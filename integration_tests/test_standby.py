@@ -1,0 +1,62 @@
+"""A driver is killed, and one that has waited goes on: on the same machine, and on another one."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.test_object_location import move, put_location
+from tests.object_store import Bucket
+
+pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
+
+_RECORDS = 4 * CHECKPOINT_RECORDS
+_TAKEOVER_S = 30.0
+"""Twice what it may take on two cores, of which other tests take a part."""
+
+
+def await_rows(pipeline: Pipeline, seconds: float = 120.0) -> float:
+    """Wait until every record is visible; return how long that took."""
+    begin = time.monotonic()
+    while pipeline.verdict().in_sink < len(pipeline.workload.expected):
+        assert time.monotonic() - begin < seconds
+        time.sleep(0.05)
+    return time.monotonic() - begin
+
+
+def start(pipeline: Pipeline) -> PipelineProcess:
+    return pipeline.command("run", "--standby")
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket: Bucket, place: str) -> None:
+    if place == "store":
+        put_location(pipeline, bucket)
+    first = start(pipeline)
+    pipeline.workload.produce(_RECORDS)
+    await_rows(pipeline)
+    drivers = [first]
+    for _ in range(2):
+        if place == "store":
+            move(pipeline)
+        standby = start(pipeline)
+        standby.await_output("standby for ")
+        time.sleep(15)  # Spark has started, and answers are heard
+        assert standby.exit_code is None
+        pipeline.workload.produce(_RECORDS)
+        await_rows(pipeline)
+        assert pipeline.head.epoch == len(drivers)
+        pipeline.workload.produce(_RECORDS)  # a part is under way, or is not read yet
+        drivers[-1].kill()
+        drivers.append(standby)
+        took_s = await_rows(pipeline)
+        print(f"{place}: {took_s:.1f} s from the kill to the first rows of the standby")
+        assert took_s < _TAKEOVER_S
+    drivers[-1].terminate()
+    drivers[-1].succeed()
+    pipeline.assert_exact(at_least=5 * _RECORDS)
+    assert pipeline.head.epoch == len(drivers) == 3
