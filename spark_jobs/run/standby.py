@@ -8,12 +8,15 @@ other driver was only slow, that one is fenced.
 
 from __future__ import annotations
 
+import importlib
 import logging
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 from connectors.registry import open_requests, task_modules
 from connectors.spec import Spec
@@ -107,20 +110,21 @@ def _named(lock: RunLock | None) -> str:
 
 
 def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
-    """Have Spark do once what the first checkpoint would wait for: workers of Python, and the planner's classes.
+    """Have Spark run a small query once: Python's workers and Spark's classes are loaded before the first checkpoint.
 
-    Blocks for seconds. Called once, by a standby that waits anyway.
+    Blocks for seconds. Called once, by a standby, which waits anyway. Raises what Spark raises.
     """
     modules = sorted({module for spec in specs for module in task_modules(spec)})
 
-    def load(numbers: Iterable[int]) -> Iterable[int]:
-        import importlib
-
+    def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for module in modules:
             importlib.import_module(module)
-        return numbers
+        return batches
 
-    context = spark.sparkContext
-    cores = context.defaultParallelism
-    context.parallelize(range(cores), cores).mapPartitions(load).count()
-    spark.sql("SELECT id % 2 AS a, COUNT(*) FROM range(10) GROUP BY 1").collect()
+    def on_batch(frame: DataFrame, _number: int) -> None:
+        frame.mapInArrow(load, frame.schema).collect()
+
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", spark.sparkContext.defaultParallelism)
+    with tempfile.TemporaryDirectory(prefix="eos-") as folder:
+        writer = rows.load().writeStream.foreachBatch(on_batch).option("checkpointLocation", f"file://{folder}")
+        writer.trigger(availableNow=True).start().awaitTermination()
