@@ -147,7 +147,7 @@ MUTANTS: Final = (
         name="a pipeline that may run elsewhere is deleted without a question",
         rule="R2",
         path=_STOP,
-        before="    if not delete_all or is_seen or loaded.checkpoint.head is not None:\n",
+        before="    if not delete_all or is_seen or loaded.checkpoint.is_shared:\n",
         after="    if not delete_all or is_seen:\n",
         caught_by=(f"{_REFUSALS}::test_a_pipeline_that_may_run_elsewhere_is_asked_before_it_is_deleted",),
     ),

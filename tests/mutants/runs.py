@@ -13,10 +13,10 @@ MUTANTS: Final = (
         path="spark_jobs/observe/checkpoint_listener.py",
         before="""                self._listener.on_checkpoint_completed(found)
                 cursor = _Cursor(found.incarnation, found.checkpoint_id)
-                _write(self._path, cursor)
+                _write(self._documents, cursor)
 """,
         after="""                cursor = _Cursor(found.incarnation, found.checkpoint_id)
-                _write(self._path, cursor)
+                _write(self._documents, cursor)
                 self._listener.on_checkpoint_completed(found)
 """,
         caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
@@ -25,7 +25,7 @@ MUTANTS: Final = (
         name="the first checkpoint of a pipeline is taken for an old one",
         rule="docs/how-to/notifications.md, A listener in Python",
         path="spark_jobs/observe/checkpoint_listener.py",
-        before="            _write(self._path, self._cursor)\n        run =",
+        before="            _write(self._documents, self._cursor)\n        run =",
         after="        run =",
         caught_by=("tests/spark_jobs/observe/test_checkpoint_listener.py::test_a_kill_between_visible_and_called",),
     ),
@@ -104,7 +104,7 @@ MUTANTS: Final = (
         name="steps that keep state may change places",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/run/runner.py",
-        before="""            check_in_place(plans.kept(log.location, driver.owned.incarnation), plan)
+        before="""            check_in_place(plans.kept(open_documents(spec), driver.owned.incarnation), plan)
 """,
         after="",
         caught_by=("tests/spark_jobs/run/test_run.py::test_steps_that_keep_state_do_not_begin_in_each_others_places",),
