@@ -45,7 +45,7 @@ def move(pipeline: Pipeline) -> None:
 
 
 def assert_exact(pipeline: Pipeline) -> None:
-    """Every record once, head at its end, and the store's secret nowhere in what was printed."""
+    """Every record once, head at its end, and the store's secret in no output."""
     pipeline.assert_exact(at_least=_RECORDS)
     assert pipeline.head.committed == pipeline.head.completed >= _RECORDS / CHECKPOINT_RECORDS - 1
     assert not pipeline.location.exists()
@@ -119,7 +119,7 @@ def test_only_the_newest_of_several_machines_goes_on(pipeline: Pipeline, bucket:
 
 @pytest.mark.timeout(600)
 def test_answers_to_swaps_are_lost(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
-    """Every third swap lands and nobody hears of it; every third one is not sent, and the driver cannot know."""
+    """Every third swap lands and its answer is lost; every third one is not sent. The driver cannot know which."""
     number = itertools.count()
 
     def hearing(line: Wire, request: Request) -> bytes | None:
@@ -166,7 +166,7 @@ def test_a_step_with_state_is_refused_before_anything_is_read(pipeline: Pipeline
 
 @pytest.mark.timeout(600)
 def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: Bucket) -> None:
-    """A plan that is lost with its machine may have prepared something in it, which nobody would ever roll back."""
+    """A plan that is lost with its machine may have prepared something in it, which no driver would ever roll back."""
     put_location(pipeline, bucket)
     (sink,) = pipeline.spec["sinks"]
     other = {**sink, "name": "archive", "table": "archive"}
@@ -194,7 +194,7 @@ def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: 
 
 @pytest.mark.timeout(600)
 def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
-    """What a store is paid for. Looks for requests of users are a listing each five seconds, and not among these."""
+    """They cost money. Looks for requests of users, one listing each five seconds, are not among these."""
     counted: Counter[str] = Counter()
 
     def count(line: Wire, request: Request) -> bytes | None:

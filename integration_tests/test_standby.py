@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _TAKEOVER_S = 30.0
-"""Twice what it may take on two cores, of which other tests take a part."""
+"""Twice the time that it may take on two idle cores."""
 
 
 def await_rows(pipeline: Pipeline, seconds: float = 120.0) -> float:

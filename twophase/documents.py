@@ -16,7 +16,7 @@ class Documents(Protocol):
     """Called by the driver's threads and by commands. Each call may block on the disk or the network."""
 
     def read(self, name: str) -> bytes | None:
-        """The content; None if there is no document of this name. Raises HeadError."""
+        """The content; None if it does not exist. Raises HeadError."""
 
     def replace(self, name: str, content: bytes) -> None:
         """Have this content, durably. A reader sees this one or the one before. Raises HeadError."""

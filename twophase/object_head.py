@@ -1,8 +1,7 @@
 """Head in an object store: one object that is replaced only where it still is the expected one, and records beside it.
 
-`head` holds the version and the value. Nothing expires, and nothing is locked. A swap without an answer is never sent
-again: it may have landed, or may land later (HeadUnknownError). One that lands late finds another object, and changes
-nothing.
+`head` holds the version and the value. Nothing expires, and nothing is locked. A swap without an answer is not repeated:
+it may have landed, or may land later (HeadUnknownError). One that lands late finds another object, and changes nothing.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class ObjectHead:
             self._objects = SmallObjects(address)
         self._records = self.blobs("records")
         self._newest: tuple[Versioned, Tag] | None = None
-        """What the newest read or swap has seen, with its tag. Threads may replace it at any time."""
+        """The newest value that a read or swap has seen, with its tag. Threads may replace it at any time."""
 
     def read(self) -> Versioned | None:
         with naming():

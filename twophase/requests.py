@@ -24,7 +24,7 @@ T = TypeVar("T", "Request", "Answer", "Paused")
 FORMAT: Final = 1
 SHELF: Final = "requests"
 ALIVE: Final = "alive"
-"""Kind of a request that is for a sign of life, which any answer is: of a standby, to whoever runs the pipeline."""
+"""Kind of the request of a standby. Any answer shows that a driver runs the pipeline."""
 
 _STOPPED: Final = "stopped-"
 
@@ -138,7 +138,7 @@ class Channel:
         return self.answer_of(request)
 
     def forget(self, request: Request) -> None:
-        """Delete a request and its answer, which nobody wants any more. Raises HeadError."""
+        """Delete a request and its answer. Raises HeadError."""
         self.blobs.delete(_asked(request.id))
         self.blobs.delete(_answered(request.id))
 

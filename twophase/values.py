@@ -137,7 +137,7 @@ class SparkState:
     newest_committed: int = -1  # highest file of commits/
     offsets_log: Mapping[int, str] = field(default_factory=dict)  # checkpoint -> content of offsets/N, newest two
     state_partitions: Mapping[int, int] = field(default_factory=dict)  # checkpoint -> as its plan says, newest two
-    may_lack_plan: bool = False  # written anew from head: a plan after the newest one is lost with its driver
+    may_lack_plan: bool = False  # rebuilt from head: a plan after the newest one is lost with its driver
 
     @property
     def rescaled_to(self) -> int | None:

@@ -56,9 +56,9 @@ class CheckpointSettings(Strict):
     """Where decisions, positions and Spark's state are kept: a folder on a local disk, from the spec's folder; or
     `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Keep it."""
     location_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
-    """What the object store's client has to know, as in `log_options`."""
+    """Options of the object store's client, as in `log_options`."""
     scratch: LocalPath | None = None
-    """With a location in an object store: a folder of this machine for what a run can do without. May be lost."""
+    """With a location in an object store: a folder of this machine for Spark's files and the history. May be lost."""
     head: Annotated[Url, database_url(EXAMPLE, is_installed)] | None = None
     """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
     are files at `location`."""
@@ -130,7 +130,7 @@ class CheckpointSettings(Strict):
 
     @property
     def location_at(self) -> Path | ObjectAddress:
-        """Where decisions are kept. The address has what the store's client has to know, secrets too."""
+        """Where decisions are kept. The address holds the options of the store's client, secrets too."""
         return self._location_at if self._location_at is not None else Path(self.location)
 
     @property
@@ -140,14 +140,14 @@ class CheckpointSettings(Strict):
 
     @property
     def folder(self) -> Path:
-        """The folder of this machine: the location itself, or what may be lost beside a location in an object store."""
+        """The folder of this machine: the location itself, or the scratch folder of a location in an object store."""
         if self._location_at is None:
             return Path(self.location)
         return self.scratch if self.scratch is not None else _scratch_of(self._location_at)
 
 
 def _address(key: str, place: Path | str | None, options: dict[str, str]) -> ObjectAddress | None:
-    """Return the object store that these two keys name; None where it is a path. Raises what pydantic reports."""
+    """Return the object store that these two keys name; None where it is a path. Raises an error for pydantic."""
     if isinstance(place, str):
         try:
             return ObjectAddress.parse(place, options)

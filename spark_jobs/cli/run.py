@@ -67,7 +67,7 @@ class _Run:
     run_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool, standby: bool = False) -> None:
-        """Block until it ends; in a thread of its own. `standby`: wait until nobody else runs it; also once fenced."""
+        """Block until it ends; in its own thread. `standby`: wait until no other driver runs it, and after fencing."""
         each = self
         while not standby or await_turn(self.spec, self.control.is_stopping, self.progress.on_state):
             try:

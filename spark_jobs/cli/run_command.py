@@ -81,8 +81,8 @@ def run(
     starts, and the other process ends: a newer driver always fences an older one, on any machine.
 
     With --standby any number of drivers may be started on any machines: one runs the pipeline, the others start Spark
-    and wait. If the driver ends, or gives no sign of life for some seconds, a standby begins. A driver that is fenced
-    becomes a standby. `eos stop` ends all of them; a signal ends one.
+    and wait. If the driver ends, or does not answer for some seconds, a standby begins. A driver that is fenced becomes
+    a standby. `eos stop` ends all of them; a signal ends one.
 
     Several pipelines share one Spark session and must have the same section `spark`. Each has its own checkpoints and
     restarts. If one fails permanently, it ends, the others continue, and the last lines name it.

@@ -1,12 +1,12 @@
-"""Spark's checkpoint folder where it does not outlive its driver: each start writes it anew, from head (R2).
+"""Spark's checkpoint folder where it does not outlive its driver: each start rebuilds it from head (R2).
 
-With a location in an object store the folder is this machine's, and each driver has its own. What a pipeline without
-state needs of it is in head: the plan of the newest completed checkpoint (`offsets/N`) and the query's id. A plan that
-is not decided is lost with its driver, as a power cut takes it. Nobody else writes into the folder, so that no driver
-can write its plan over another one's (H25).
+With a location in an object store the folder is on the driver's machine, and each process has one. A pipeline without
+state needs two things of it, and both are in head: the plan of the newest completed checkpoint (`offsets/N`) and the
+query's id. An undecided plan is lost with its driver, as a power cut destroys it. No other process writes into the
+folder, and so no driver can overwrite another driver's plan (H25).
 
-A driver that ends with nothing planned notes that beside head. Only then a sink may be taken out of the spec (R2): else
-nobody knows whether the tasks of a lost plan have prepared something in it.
+A driver that ends with nothing planned notes this beside head. Only then a sink may be removed from the spec (R2).
+Otherwise the tasks of a lost plan may have prepared something in the sink (H37).
 """
 
 from __future__ import annotations
@@ -53,21 +53,21 @@ def refuse_state(spec: Spec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltSparkLog(LocalSparkLog):
-    """See LocalSparkLog. `location`: a folder that may be lost. Each process has a folder of its own in it."""
+    """See LocalSparkLog. `location`: a folder that may be lost. Each process has a private folder in it."""
 
     newest: Callable[[], Status | None]
     """Reads head and its newest record. Raises HeadError."""
     ends: Callable[[], AbstractContextManager[BlobStore]]
-    """Opens the shelf of names that say which drivers have ended with nothing planned. Raises HeadError."""
+    """Opens the shelf that names the drivers which have ended with nothing planned. Raises HeadError."""
 
     def folder(self, incarnation: str) -> Path:
         """See LocalSparkLog. Raises HeadError where this machine's folder cannot be written."""
         return _own_folder(self.location / "spark") / incarnation
 
     def state(self, incarnation: str) -> SparkState:
-        """See LocalSparkLog. Writes the folder anew where it does not show the checkpoint that head has completed.
+        """See LocalSparkLog. Rebuilds the folder if it does not show the checkpoint that head has completed.
 
-        A start reads it until it has claimed head, and once after that: nobody else completes anything then.
+        A start reads it until it has claimed head, and once after that. No other driver completes anything then.
         """
         found = LocalSparkLog.state(self, incarnation)
         status = self.newest()
@@ -92,9 +92,9 @@ class RebuiltSparkLog(LocalSparkLog):
                     ends.delete(name)
 
     def _rebuild(self, status: Status) -> None:
-        """Write what Spark reads at its start, of the newest completed checkpoint.
+        """Write the files that Spark reads at its start, of the newest completed checkpoint.
 
-        Spark wants the plan before the newest one as well, and takes nothing of it for a batch that is done.
+        Spark also requires the plan before the newest one, and uses nothing of it for a batch that is done.
         """
         head, folder = status.head, self.folder(status.head.incarnation)
         files: dict[str, str] = {}
@@ -128,7 +128,7 @@ def _end_of(head: HeadValue) -> str:
 
 
 def _fits(found: SparkState, status: Status) -> bool:
-    """Whether this process has written it, or its query has, and nobody else has completed a checkpoint since."""
+    """Whether this process or its query has written it, and no other driver has completed a checkpoint since."""
     head = status.head
     decided = all(found.offsets_log.get(each.checkpoint_id) == each.offsets_log for each in status.checkpoints[:1])
     return decided and found.query_id == head.query_id and found.newest_planned in (head.completed, head.completed + 1)
@@ -140,7 +140,7 @@ _held: Final = ExitStack()
 
 @cache
 def _own_folder(parent: Path) -> Path:
-    """Make a folder that is this process's alone, and delete those of processes that have ended."""
+    """Create this process's folder, and delete the folders of processes that have ended."""
     with writing(parent):
         return _held.enter_context(temporary(parent))
 

@@ -31,7 +31,7 @@ _SHARE: Final = 20
 
 _WATCHED_S: Final = 1.0
 _WATCH_S: Final = 60.0
-"""A standby asks each second. For so long after its last question requests are looked for each second, too."""
+"""For this time after the request of a standby, which sends one each second, requests are polled each second too."""
 
 Handler = Callable[[Request], Answer | None]
 """A function that performs a request and returns the answer, or begins it and returns None to answer later.
@@ -100,7 +100,7 @@ class RunRequests:
             self._steering.close(lambda request: end if request.kind == "stop" else late)
 
     def _note_stopped(self, end: Answer) -> None:
-        """Before the answers: whoever stopped the pipeline may start it then."""
+        """Before the answers: with its answer, the pipeline may be started by the same user."""
         try:
             for request in self._stops[-1:] if end.ok else ():
                 self._channel.note_stopped(request)
@@ -146,7 +146,7 @@ class RequestLoop:
     _answers: dict[str, tuple[Request, Answer]] = field(default_factory=dict)  # that are not stored yet
     _over: threading.Event = field(default_factory=threading.Event)
     _is_away: bool = False
-    _watched_until_s: float = 0.0  # a standby has asked, and wants quick answers until then
+    _watched_until_s: float = 0.0  # for a standby, which needs quick answers
     _thread: threading.Thread | None = None
 
     def start(self, earlier: Handler = refuse_earlier) -> None:

@@ -1,9 +1,8 @@
-"""A driver that waits until nobody runs the pipeline, with Spark already started.
+"""A driver that waits until no other driver runs the pipeline, with Spark already started.
 
-Whether another driver lives only matters for when to begin: what keeps two drivers apart is head (R1). A standby asks
-the running driver for a sign of life, through the requests beside head, which any machine sees. It begins where no
-answer comes for `SILENCE_S`, or where the process of a driver on this machine has ended. If it was mistaken, since the
-other driver was only slow, that one is fenced.
+A standby sends a request to the running driver each second, through the requests beside head, which any machine sees.
+It begins if there is no answer for `SILENCE_S`, or if the process of a driver on this machine has ended. This decides
+only when to begin: head keeps two drivers apart (R1). If the other driver was only slow, it is fenced.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from twophase.requests import ALIVE, Channel
 _log: Final = logging.getLogger("eos.runner")
 
 SILENCE_S: Final = 5.0
-"""So long a driver that was heard may give no answer."""
+"""The time for which a driver that has answered before may give no answer."""
 
 _EVERY_S: Final = 1.0
 _EXPIRES_S: Final = 600.0
-"""By the clock of the driver's machine, which may differ by this. The standby takes the question back long before."""
+"""By the clock of the driver's machine, which may differ by this. The standby withdraws the request long before."""
 _POLL_S: Final = 0.1
 _POLLS: Final = 3
-"""A driver that was not heard yet may look for requests this seldom: it looks each second once it was asked."""
+"""A driver that has not answered yet may miss so many polls. After the first request it polls each second."""
 
 
 def await_turn(spec: Spec, is_stopping: Callable[[], bool], on_state: Callable[[str], None]) -> bool:
-    """Block until no driver runs the pipeline. False: it was asked to stop, or the pipeline was stopped by request.
+    """Block until no driver runs the pipeline. False: this process is stopping, or a request stopped the pipeline.
 
-    Called in a thread of the pipeline, before each run. While head does not answer it waits: nobody could begin.
+    Called in a thread of the pipeline, before each run. Waits while head does not answer, since no driver can start.
     """
     with open_requests(spec) as channel:
         stopped, was_heard, last = _stopped(channel), False, ""
@@ -71,7 +70,7 @@ def await_turn(spec: Spec, is_stopping: Callable[[], bool], on_state: Callable[[
 def _is_heard(
     spec: Spec, channel: Channel, lock: RunLock | None, wait_s: float, is_stopping: Callable[[], bool]
 ) -> bool | None:
-    """Whether a driver answers in time; None: head does not answer, so that nobody knows."""
+    """Whether a driver answers in time; None: unknown, since head does not answer."""
     until_s = time.monotonic() + wait_s
     try:
         request = channel.ask(ALIVE, {}, asked_by="a standby", patience_s=_EXPIRES_S)
@@ -91,7 +90,7 @@ def _is_heard(
 
 
 def _stopped(channel: Channel) -> str | None:
-    """Return the name of the newest request that has stopped the pipeline; None: nobody knows."""
+    """Return the name of the newest request that has stopped the pipeline; None: head does not answer."""
     try:
         return channel.stopped()
     except HeadError:
@@ -110,9 +109,9 @@ def _named(lock: RunLock | None) -> str:
 
 
 def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
-    """Have Spark run a small query once: Python's workers and Spark's classes are loaded before the first checkpoint.
+    """Run a small query, so the first checkpoint finds Python's workers and Spark's classes loaded.
 
-    Blocks for seconds. Called once, by a standby, which waits anyway. Raises what Spark raises.
+    Blocks for seconds. Called once, by a standby, which waits anyway. Raises Spark's errors.
     """
     modules = sorted({module for spec in specs for module in task_modules(spec)})
 

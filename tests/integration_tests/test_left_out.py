@@ -41,7 +41,7 @@ def test_it(): ...
 
 
 def _run(folder: Path, processes: str, *runs: tuple[str, ...]) -> Path:
-    """Run the tests above, once with each of these options, and return the file that says what was left out."""
+    """Run the tests above, once with each of these options, and return the file that lists the others."""
     hooks = "pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_runtest_protocol"
     (folder / "conftest.py").write_text(f"from integration_tests.conftest import {hooks}\n")
     (folder / "pytest.ini").write_text("[pytest]\n")

@@ -40,7 +40,7 @@ def lose_undecided_plan(world: World, _: Predecessors) -> Iterator[World]:
 
 
 def rebuild_spark(world: World, _: Predecessors) -> Iterator[World]:
-    """The driver's machine is gone, and Spark's checkpoint folder is written anew, from head."""
+    """The driver's machine is lost, and Spark's checkpoint folder is rebuilt from head."""
     head = head_of(world.head)
     yield world._replace(spark=Spark(head.completed, head.completed, head.query_id) if head is not None else Spark())
 
@@ -84,7 +84,7 @@ TAMPERINGS: dict[str, tuple[Tampering, int]] = {
     "Spark's checkpoint is set back": (set_spark_back, 15),
     "Spark's last commit is deleted": (delete_last_commit, 0),
     "a plan that is not decided is lost": (lose_undecided_plan, 0),
-    "the driver's machine is gone": (rebuild_spark, 0),
+    "the driver's machine is lost": (rebuild_spark, 0),
     "head is set back": (set_head_back, 10),
     "another incarnation claims a sink": (claim_by_another, 50),
     "the spec is run from another folder": (another_folder, 40),

@@ -83,9 +83,9 @@ def test_a_plan_that_is_lost_before_its_decision_is_always_harmless() -> None:
     assert right > 20
 
 
-def test_a_machine_that_is_gone_is_always_harmless() -> None:
+def test_a_machine_that_is_lost_is_always_harmless() -> None:
     """Also where its driver has planned or prepared a checkpoint, or has left one decided and not committed."""
-    refused, right = tamper("the driver's machine is gone")
+    refused, right = tamper("the driver's machine is lost")
     assert (refused, right) == (0, right)
     assert right > 100
 

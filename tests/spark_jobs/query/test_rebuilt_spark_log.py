@@ -1,4 +1,4 @@
-"""Spark's checkpoint folder, written anew from head: Spark goes on behind it, and a start finds what it compares."""
+"""Spark's checkpoint folder, rebuilt from head: Spark continues after it, and a start can compare it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def status_of(completed: int, plan: str = PLAN, query_id: str | None = "query-7"
 
 
 class Head:
-    """What a start reads."""
+    """Head, as a start reads it."""
 
     def __init__(self, status: Status | None) -> None:
         self.status = status
@@ -169,7 +169,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 def test_spark_goes_on_behind_it(spark: SparkSession, tmp_path: Path) -> None:
-    """A query runs to its checkpoint 2; another one, in a folder written from that plan, reads what follows it."""
+    """A query runs to its checkpoint 2; another one, in a folder written from that plan, reads the next rows."""
     batches: list[tuple[int, list[int]]] = []
 
     def run(folder: Path, until: int) -> None:
