@@ -17,14 +17,17 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from wal.address import ObjectAddress
 from wal.errors import StorageRefusedError
-from wal.object import ONCE, RETRIES, connect
+from wal.object import connect
 from wal.refusals import Failure, failed
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore.store import ObjectStore
 
 _REQUEST_S: Final = 20.0
+
+_NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
+"""Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,8 @@ class SmallObjects:
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing."""
         self.address = address
-        self._store = self._open(RETRIES)
-        self._once = self._open(ONCE)
+        self._store = self._open()
+        self._once = self._open(once=True)
 
     def read(self, name: str) -> Found | None:
         """None: there is no object of this name."""
@@ -75,7 +78,7 @@ class SmallObjects:
         The client repeats a put whose answer was lost. It may then meet what it has sent before: that is its own (H20).
         """
         try:
-            with self._naming("write", name):
+            with self._naming("write", name, absence=False):
                 obstore.put(self._store, name, content, mode="create", use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
             found = self.read(name)
@@ -84,7 +87,7 @@ class SmallObjects:
 
     def replace(self, name: str, content: bytes) -> None:
         """Have an object of this content, whatever was there."""
-        with self._naming("write", name):
+        with self._naming("write", name, absence=False):
             obstore.put(self._store, name, content, use_multipart=False)
 
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
@@ -119,21 +122,25 @@ class SmallObjects:
         """Where it is, for messages."""
         return f"{self.address}/{name}"
 
-    def _open(self, retries: RetryConfig) -> ObjectStore:
+    def _open(self, *, once: bool = False) -> ObjectStore:
         try:
-            return connect(self.address, _REQUEST_S, retries)
+            return connect(self.address, _REQUEST_S, once=once)
         except Failure as error:
             message = f"cannot use {self.address}: {self.address.mask(str(error).partition(chr(10))[0])}"
             raise StorageRefusedError(message, remedy="correct the options of the object store") from error
 
     @contextmanager
-    def _naming(self, doing: str, name: str) -> Iterator[None]:
-        """Around a request: "not found" and "exists" pass through."""
+    def _naming(self, doing: str, name: str, *, absence: bool = True) -> Iterator[None]:
+        """Around a request: "exists" passes through, and "not found" of an object, never of a bucket.
+
+        `absence`: the object may be missing.
+        """
         try:
             yield
-        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-            raise
         except Failure as error:
+            judged = (AlreadyExistsError, PreconditionError, *((FileNotFoundError,) if absence else ()))
+            if isinstance(error, judged) and not any(code in str(error) for code in _NO_BUCKET):
+                raise
             raise failed(f"{doing} {self.place(name)}", error) from error
 
 
