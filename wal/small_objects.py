@@ -133,7 +133,7 @@ class SmallObjects:
     def _naming(self, doing: str, name: str, *, absence: bool = True) -> Iterator[None]:
         """Around a request: "exists" passes through, and "not found" of an object, never of a bucket.
 
-        `absence`: the object may be missing.
+        `absence`: an answer to this request may be that there is no such object.
         """
         try:
             yield

@@ -31,7 +31,7 @@ Call = Callable[[SmallObjects], object]
 )
 def test_a_bucket_that_is_missing(bucket: Bucket, call: Call) -> None:
     missing = SmallObjects(replace(bucket.address(), bucket="not-there"))
-    with pytest.raises(StorageRefusedError, match="s3://not-there/eos/log/.*404, NoSuchBucket") as raised:
+    with pytest.raises(StorageRefusedError, match=r"s3://not-there/eos/log/.*404, NoSuchBucket") as raised:
         call(missing)
     assert raised.value.remedy == "create the bucket, or correct its name or the endpoint"
 
