@@ -113,6 +113,15 @@ def check_head(spec: Spec) -> Sequence[Finding]:
     return head.check_head("head", spec.checkpoint.head.reveal())
 
 
+def check_location(spec: Spec) -> Sequence[Finding]:
+    """Try the object store that `checkpoint.location` names, for `eos doctor`. Empty for a folder. May block."""
+    if not isinstance(at := spec.checkpoint.location_at, ObjectAddress):
+        return []
+    from connectors.buckets import location
+
+    return list(location.check_location(at))
+
+
 def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
     """What `eos doctor` says of the connections that a run opens at each database server. `tasks`: that run at once."""
     from connectors.sql import headroom

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -36,8 +37,8 @@ def server() -> Iterator[int]:
     """Its port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE)}
+    command = [sys.executable, "-P", str(Path(__file__).with_name("one_at_a_time.py")), str(port)]
+    environment = {**os.environ, "MOTO_S3_DEFAULT_MAX_KEYS": str(PAGE), "MOTO_PORT": str(port)}
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
     try:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _REQUEST_S: Final = 20.0
 
+_NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
+"""Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
+
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -75,7 +78,7 @@ class SmallObjects:
         The client repeats a put whose answer was lost. It may then meet what it has sent before: that is its own (H20).
         """
         try:
-            with self._naming("write", name):
+            with self._naming("write", name, absence=False):
                 obstore.put(self._store, name, content, mode="create", use_multipart=False)
         except (AlreadyExistsError, PreconditionError):
             found = self.read(name)
@@ -84,7 +87,7 @@ class SmallObjects:
 
     def replace(self, name: str, content: bytes) -> None:
         """Have an object of this content, whatever was there."""
-        with self._naming("write", name):
+        with self._naming("write", name, absence=False):
             obstore.put(self._store, name, content, use_multipart=False)
 
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
@@ -127,13 +130,17 @@ class SmallObjects:
             raise StorageRefusedError(message, remedy="correct the options of the object store") from error
 
     @contextmanager
-    def _naming(self, doing: str, name: str) -> Iterator[None]:
-        """Around a request: "not found" and "exists" pass through."""
+    def _naming(self, doing: str, name: str, *, absence: bool = True) -> Iterator[None]:
+        """Around a request: "exists" passes through, and "not found" of an object, never of a bucket.
+
+        `absence`: an answer to this request may be that there is no such object.
+        """
         try:
             yield
-        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-            raise
         except Failure as error:
+            judged = (AlreadyExistsError, PreconditionError, *((FileNotFoundError,) if absence else ()))
+            if isinstance(error, judged) and not any(code in str(error) for code in _NO_BUCKET):
+                raise
             raise failed(f"{doing} {self.place(name)}", error) from error
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from connectors.api.contracts import Finding
+from connectors.buckets.lifecycle import check_rules
+from connectors.buckets.promises import run, try_objects, unused_name
 from connectors.log.segments import open_log, slots_of
 from eos.errors import TargetError
 from twophase.values import Committable
@@ -20,8 +20,7 @@ from wal.filesystem import refuse_network_filesystem
 from wal.storage import Storage
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")  # of Linux: another one on each machine
-_CHECK = "log store"
-_CONDITION = "log store: conditional put"
+_CHECK: Final = "log store"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,62 +115,44 @@ def late_refusal(constraints: Sequence[str]) -> Finding:
 
 
 def probe(at: ObjectAddress) -> list[Finding]:
-    """Write an object of a unique name, see a second write refused, then read, list and delete it."""
+    """Try the requests of a log on an object of a unique name, and read the bucket's rules for old objects."""
     try:
         storage = open_log(at)
     except TargetError as error:
         return [Finding(_CHECK, ok=False, detail=error.message, remedy=error.remedy)]
-    name = f"eos-doctor-{secrets.token_hex(8)}.probe"
-    try:
-        return list(_tried(storage, name))
-    except WalError as error:
-        return [Finding(_CHECK, ok=False, detail=error.message, remedy=error.remedy)]
-    finally:
-        with suppress(WalError):  # what it is about has been said
-            storage.delete(name)
+    name, objects = f"{unused_name()}.probe", _LogObjects(storage)
+    attempts = [(_CHECK, try_objects(objects, name, _CHECK, storage.describe()))]
+    found = run(objects, [name], attempts, _CHECK, at.endpoint)
+    rules = check_rules(at, _CHECK) if any(each.check == _CHECK and each.ok for each in found) else ()
+    return [*found, *rules]
 
 
-def _tried(storage: Storage, name: str) -> Iterator[Finding]:
-    place = storage.describe()
-    with suppress(ObjectMissingError):  # a store that remembers "not found" would hide a segment from the driver
-        storage.open(name).close()
-    _put(storage, name, b"first")
-    yield _conditional(storage, name)
-    with storage.open(name) as file:
-        read = file.read()
-    listed = name in storage.names()
-    storage.delete(name)
-    gone = name not in storage.names()
-    wrong = [
-        *(
-            []
-            if read in (b"first", b"other")
-            else ["the object that was read differs from the object that was written"]
-        ),
-        *([] if listed else ["a new object is not in the listing at once"]),
-        *([] if gone else ["a deleted object is still in the listing"]),
-    ]
-    detail = "; ".join(wrong) or f"{place}: an object was written, read, listed and deleted"
-    yield Finding(_CHECK, not wrong, detail, "" if not wrong else "use a store that is strongly consistent")
+@dataclass(frozen=True, slots=True)
+class _LogObjects:
+    """The requests of a log as promises.Objects."""
 
+    storage: Storage
 
-def _conditional(storage: Storage, name: str) -> Finding:
-    try:
-        _put(storage, name, b"other")
-    except ObjectExistsError:
-        return Finding(_CONDITION, ok=True, detail="a second object of one name was refused")
-    return Finding(
-        _CONDITION,
-        ok=False,
-        detail=f"{storage.describe()} ignores If-None-Match: an object was put over another one, which is lost",
-        remedy="use a store that honours it: S3, Google Cloud Storage, Azure, or a recent version of this one",
-    )
+    def create(self, name: str, content: bytes) -> bool:
+        writer = self.storage.create(name)
+        try:
+            writer.write(content)
+            writer.publish()
+        except ObjectExistsError:
+            return False
+        finally:
+            writer.discard()
+        return True
 
+    def read(self, name: str) -> bytes | None:
+        try:
+            with self.storage.open(name) as file:
+                return file.read()
+        except ObjectMissingError:
+            return None
 
-def _put(storage: Storage, name: str, content: bytes) -> None:
-    writer = storage.create(name)
-    try:
-        writer.write(content)
-        writer.publish()
-    finally:
-        writer.discard()
+    def is_listed(self, name: str) -> bool:
+        return name in self.storage.names()
+
+    def delete(self, name: str) -> None:
+        self.storage.delete(name)

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 
 from connectors.api.contracts import Finding, Source
-from connectors.registry import build_sink, build_source, check_connections, check_head
+from connectors.registry import build_sink, build_source, check_connections, check_head, check_location
 from connectors.spec import Spec, exposures, promise
 from eos.errors import ConnectorError
 from spark_jobs.cli.environment import check_environment, tasks_at_once
@@ -32,7 +32,8 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     """Check this machine and the real services for everything that a run needs.
 
     Checks Java and Spark, the checkpoint location and its free space, the durability of head's database, the broker and
-    its topics, the first positions, and the steps. Checks the database server's version, settings, privileges and free
+    its topics, the first positions, and the steps. If the checkpoint location or a log is in an object store, tries
+    conditional puts, reads and listings there. Checks the database server's version, settings, privileges and free
     connections, and compares the target table with the rows of the steps. Tries XA and LOAD DATA LOCAL, which some
     managed databases and proxies refuse. If spark.master is a cluster, a job of a few seconds checks each worker's
     Python, packages and connections. Each finding that is not ok has a remedy.
@@ -73,6 +74,8 @@ def _findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
         yield "this machine", finding
     for finding in check_head(spec):
         yield "head", finding
+    for finding in check_location(spec):
+        yield "checkpoint location", finding
     if not is_local(spec.spark.master) and all(gap.is_accepted(spec.spark) for gap in gaps_of(spec, os.environ)):
         from spark_jobs.cli.workers import check_workers  # imports Spark, which takes a second
 

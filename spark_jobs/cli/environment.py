@@ -16,6 +16,7 @@ from typing import Final
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
+from wal.address import ObjectAddress
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
 
@@ -35,8 +36,12 @@ def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Findin
     yield check_pyspark()
     if is_local(spec.spark.master):  # elsewhere the workers are asked for theirs
         yield check_interpreter(environ)
-    yield from check_location(spec.checkpoint.folder)
-    yield check_space(spec.checkpoint.folder)
+    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+        yield check_scratch(spec.checkpoint.folder)
+        yield check_space(spec.checkpoint.folder, "checkpoint.scratch")
+    else:
+        yield from check_location(spec.checkpoint.folder)
+        yield check_space(spec.checkpoint.folder)
 
 
 def tasks_at_once(spec: Spec) -> int | None:
@@ -99,12 +104,24 @@ def check_location(location: Path) -> Iterator[Finding]:
         yield Finding("checkpoint filesystem", True, f"{location} is on a local disk")
 
 
-def check_space(location: Path) -> Finding:
-    """State, records and the log of write-ahead sinks grow there; a full disk stops the pipeline."""
+def check_scratch(folder: Path) -> Finding:
+    """The folder of this machine beside a location in an object store. Each run begins with nothing in it."""
+    reason = why_not_writable(folder)
+    detail = f"{folder} can be written, for files that may be lost (checkpoint.scratch)"
+    remedy = "give a folder that this user may write, in checkpoint.scratch"
+    return Finding("scratch folder", reason is None, reason or detail, remedy)
+
+
+def check_space(location: Path, key: str = "checkpoint.location") -> Finding:
+    """State, records and the log of write-ahead sinks grow there; a full disk stops the pipeline.
+
+    `key`: of the folder, in the spec.
+    """
     folder = existing(location)
     free = shutil.disk_usage(folder).free
     detail = f"{free / 2**30:.1f} GiB at {folder}"
-    remedy = "make room, or set checkpoint.location to another disk before the first run"
+    when = " before the first run" if key == "checkpoint.location" else ""
+    remedy = f"make room, or set {key} to a folder on another disk{when}"
     return Finding("free space", free >= _SPACE_WISHED, detail, remedy, fatal=free < _SPACE_NEEDED)
 
 

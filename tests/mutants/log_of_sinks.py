@@ -230,15 +230,43 @@ MUTANTS: Final = (
     Mutant(
         name="`eos doctor` is content with a store that overwrites",
         rule="docs/reference/sinks.md, The log in an object store",
-        path="connectors/log/place.py",
-        before="""        _put(storage, name, b"other")
-    except ObjectExistsError:
-        return""",
-        after="""        _put(storage, name + "2", b"other")
-        storage.delete(name + "2")
-        return Finding(_CONDITION, ok=True, detail="")
-    except ObjectExistsError:
-        return""",
+        path="connectors/buckets/promises.py",
+        before="""    if not objects.create(name, b"other"):
+""",
+        after="""    if not objects.create(name, b"other") or name:
+""",
         caught_by=("tests/connectors/log/test_probe.py::test_a_store_that_ignores_the_condition",),
+    ),
+    Mutant(
+        name="`eos doctor` is content with a store that refuses too late",
+        rule="docs/reference/commands.md, Checks of an object store",
+        path="connectors/buckets/promises.py",
+        before="""    if objects.read(name) != found:
+        return "an older tag was refused, and yet the object has changed"
+""",
+        after="",
+        caught_by=("tests/connectors/buckets/test_location.py::test_a_store_that_breaks_a_promise_of_replacements",),
+    ),
+    Mutant(
+        name="`eos doctor` is content with a store that compares before others have written",
+        rule="docs/reference/commands.md, Checks of an object store",
+        path="connectors/buckets/promises.py",
+        before="""            if len(landed) > 1:
+""",
+        after="""            if len(landed) > _AT_ONCE:
+""",
+        caught_by=("tests/connectors/buckets/test_location.py::test_a_store_that_breaks_a_promise_of_replacements",),
+    ),
+    Mutant(
+        name="`eos doctor` leaves its objects behind after a failure",
+        rule="docs/reference/commands.md, Checks of an object store",
+        path="connectors/buckets/promises.py",
+        before="""            objects.delete(name)
+        except StorageError as error:
+""",
+        after="""            pass
+        except StorageError as error:
+""",
+        caught_by=("tests/connectors/buckets/test_location.py::test_what_was_written_is_deleted_after_a_failure",),
     ),
 )

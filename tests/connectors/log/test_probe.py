@@ -22,7 +22,7 @@ def found(bucket: Bucket, port: int | None = None) -> dict[str, Finding]:
 
 def test_a_store_that_does_what_is_needed(bucket: Bucket) -> None:
     findings = found(bucket)
-    assert list(findings) == ["s: log store: conditional put", "s: log store"]
+    assert list(findings) == ["s: log store: conditional put", "s: log store", "s: log store: lifecycle rules"]
     assert all(each.ok for each in findings.values())
     assert f"s3://{bucket.name}/eos/log: an object was written, read" in findings["s: log store"].detail
 
@@ -70,3 +70,11 @@ def test_a_bucket_that_is_missing(bucket: Bucket) -> None:
     (finding,) = place.check()
     assert not finding.ok
     assert "NoSuchBucket" in finding.detail
+
+
+def test_a_rule_that_deletes_rows_that_wait(bucket: Bucket) -> None:
+    rule = {"ID": "tidy", "Status": "Enabled", "Filter": {"Prefix": "eos/"}, "Expiration": {"Days": 7}}
+    bucket.s3.put_bucket_lifecycle_configuration(Bucket=bucket.name, LifecycleConfiguration={"Rules": [rule]})
+    finding = found(bucket)["s: log store: lifecycle rules"]
+    assert (finding.ok, finding.fatal) == (False, True)
+    assert "rule tidy" in finding.detail

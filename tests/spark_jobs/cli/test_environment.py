@@ -12,10 +12,12 @@ import pytest
 
 from connectors.spec import load_spec
 from spark_jobs.cli.environment import (
+    check_environment,
     check_interpreter,
     check_java,
     check_location,
     check_pyspark,
+    check_scratch,
     check_space,
     tasks_at_once,
     why_not_writable,
@@ -85,6 +87,35 @@ def test_a_disk_that_is_almost_full(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert (finding.ok, finding.fatal) == (ok, fatal)
         assert str(tmp_path) in finding.detail
         assert finding.remedy
+
+
+@pytest.mark.parametrize("scratch", ["", ", scratch: machine"])
+def test_the_folder_beside_a_location_in_an_object_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scratch: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    path = tmp_path / "orders.yaml"
+    path.write_text(
+        f"pipeline: orders\ncheckpoint: {{location: 's3://bucket/eos/orders'{scratch}}}\n"
+        "sources: [{name: s, connector: kafka, bootstrap_servers: a, topics: [t], format: {type: raw}}]\n"
+        "sinks: [{name: out, from: s, connector: print}]\n"
+    )
+    findings = {each.check: each for each in check_environment(load_spec(path, {}), os.environ)}
+    assert not findings.keys() & {"checkpoint location", "checkpoint filesystem"}
+    folder = tmp_path / "machine" if scratch else tmp_path / "cache"
+    assert findings["scratch folder"].ok
+    assert findings["scratch folder"].detail.startswith(f"{folder}")
+    assert "checkpoint.scratch" in findings["scratch folder"].detail
+    assert str(tmp_path) in findings["free space"].detail
+    assert "set checkpoint.scratch to a folder on another disk" in findings["free space"].remedy
+    assert "checkpoint.location" not in findings["free space"].remedy
+
+
+def test_a_scratch_folder_that_cannot_be_written() -> None:
+    finding = check_scratch(Path("/proc/eos"))
+    assert (finding.ok, finding.fatal) == (False, True)
+    assert "/proc" in finding.detail
+    assert finding.remedy == "give a folder that this user may write, in checkpoint.scratch"
 
 
 @pytest.mark.parametrize(
