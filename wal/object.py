@@ -46,7 +46,7 @@ from wal.storage import check_name, in_folder
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
 
-RETRIES: Final[RetryConfig] = {
+_RETRIES: Final[RetryConfig] = {
     "max_retries": 5,
     "retry_timeout": timedelta(seconds=30),
     "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5), "base": 2},
@@ -54,20 +54,19 @@ RETRIES: Final[RetryConfig] = {
 """Of obstore's own: for a connection that cannot be made or is cut, and for the answers 408, 429 and from 500 on.
 Nobody tries again beside it: a longer outage is an error, and who asked decides."""
 
-ONCE: Final[RetryConfig] = {**RETRIES, "max_retries": 0}
-"""Each request is sent once: for a put that must not be taken for refused because it met itself (H20)."""
-
 _OF_CLIENT: Final = ("allow_http", "root_certificate")
 
 
-def connect(address: ObjectAddress, timeout_s: float, retries: RetryConfig = RETRIES) -> ObjectStore:
+def connect(address: ObjectAddress, timeout_s: float, *, once: bool = False) -> ObjectStore:
     """A client of the store below the prefix. Sends nothing. Raises what `refusals.Failure` names.
 
     Everything that says where the store is, is given, so that nothing of it is taken from the environment.
 
     Args:
         timeout_s: of one request, from connecting to its last byte.
+        once: each request is sent once: for a put that must not be taken for refused because it met itself (H20).
     """
+    retries: RetryConfig = {**_RETRIES, "max_retries": 0} if once else _RETRIES
     options = {name: value for name, value in address.options if name not in (*_OF_CLIENT, "endpoint")}
     given = {name: value for name, value in address.options if name in _OF_CLIENT}
     client = cast("ClientConfig", {"timeout": timedelta(seconds=timeout_s), "allow_http": "false", **given})

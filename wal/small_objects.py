@@ -3,6 +3,10 @@
 S3, Azure and Google Cloud Storage compare and replace in one step: a put names the object that it replaces
 (`If-Match`, or a generation) or says that there is none (`If-None-Match: *`). Whoever reads afterwards gets the new
 object. Nothing here rests on a listing.
+
+A put whose condition does not hold is answered 412, or 404 where the object that it replaces is gone. S3 answers 409
+(`ConditionalRequestConflict`) while another request for the object is under way: such a put has not landed, and the
+answer does not say whether the object is the expected one. Azure answers 409 where the object to create exists.
 """
 
 from __future__ import annotations
@@ -16,15 +20,19 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from wal.address import ObjectAddress
-from wal.errors import StorageRefusedError
-from wal.object import ONCE, RETRIES, connect
-from wal.refusals import Failure, failed
+from wal.errors import StorageError, StorageRefusedError
+from wal.object import connect
+from wal.refusals import Failure, failed, status_of
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
-    from obstore.store import ObjectStore, RetryConfig
+    from obstore.store import ObjectStore
 
 _REQUEST_S: Final = 20.0
+_CONFLICT: Final = 409
+
+_NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
+"""Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +60,8 @@ class SmallObjects:
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing."""
         self.address = address
-        self._store = self._open(RETRIES)
-        self._once = self._open(ONCE)
+        self._store = self._open()
+        self._once = self._open(once=True)
 
     def read(self, name: str) -> Found | None:
         """None: there is no object of this name."""
@@ -67,6 +75,7 @@ class SmallObjects:
         with suppress(FileNotFoundError), self._naming("look for", name):
             obstore.head(self._store, name)
             return True
+        self.names("")  # raises where the bucket is not there
         return False
 
     def create(self, name: str, content: bytes) -> bool:
@@ -75,16 +84,19 @@ class SmallObjects:
         The client repeats a put whose answer was lost. It may then meet what it has sent before: that is its own (H20).
         """
         try:
-            with self._naming("write", name):
+            with self._naming("write", name, absence=False):
                 obstore.put(self._store, name, content, mode="create", use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
+        except (AlreadyExistsError, PreconditionError) as error:
             found = self.read(name)
-            return found is not None and found.content == content
+            if found is None:  # deleted since, or the other put is still under way
+                message = f"cannot write {self.place(name)}: another request for this name was under way"
+                raise StorageError(message, remedy="it is asked again") from error
+            return found.content == content
         return True
 
     def replace(self, name: str, content: bytes) -> None:
         """Have an object of this content, whatever was there."""
-        with self._naming("write", name):
+        with self._naming("write", name, absence=False):
             obstore.put(self._store, name, content, use_multipart=False)
 
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
@@ -96,7 +108,9 @@ class SmallObjects:
             with self._naming("swap", name):
                 mode: PutMode = "create" if expected is None else _update(expected)
                 put = obstore.put(self._once, name, content, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
+        except (AlreadyExistsError, PreconditionError) as error:
+            if status_of(error) == _CONFLICT and (expected is not None or not self.holds(name)):
+                raise failed(f"swap {self.place(name)}", error) from error
             return None
         except FileNotFoundError:  # S3's answer where the expected object is gone; the bucket's absence is an error
             self.names("")
@@ -119,21 +133,25 @@ class SmallObjects:
         """Where it is, for messages."""
         return f"{self.address}/{name}"
 
-    def _open(self, retries: RetryConfig) -> ObjectStore:
+    def _open(self, *, once: bool = False) -> ObjectStore:
         try:
-            return connect(self.address, _REQUEST_S, retries)
+            return connect(self.address, _REQUEST_S, once=once)
         except Failure as error:
             message = f"cannot use {self.address}: {self.address.mask(str(error).partition(chr(10))[0])}"
             raise StorageRefusedError(message, remedy="correct the options of the object store") from error
 
     @contextmanager
-    def _naming(self, doing: str, name: str) -> Iterator[None]:
-        """Around a request: "not found" and "exists" pass through."""
+    def _naming(self, doing: str, name: str, *, absence: bool = True) -> Iterator[None]:
+        """Around a request: "exists" passes through, and "not found" of an object, never of a bucket.
+
+        `absence`: an answer to this request may be that there is no such object.
+        """
         try:
             yield
-        except (AlreadyExistsError, PreconditionError, FileNotFoundError):
-            raise
         except Failure as error:
+            judged = (AlreadyExistsError, PreconditionError, *((FileNotFoundError,) if absence else ()))
+            if isinstance(error, judged) and not any(code in str(error) for code in _NO_BUCKET):
+                raise
             raise failed(f"{doing} {self.place(name)}", error) from error
 
 
