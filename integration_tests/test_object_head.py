@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests.harness.stores import ON_MINIO
 from integration_tests.services.minio_native import MinioServer
 from tests.head_race import assert_each_version_is_won_once, await_version, open_head, racing
 from tests.head_store_suite import HeadStoreSuite
@@ -15,15 +16,13 @@ from tests.object_store import Bucket
 from twophase.head import HeadStore
 from twophase.object_head import ObjectHead
 
-on_minio = pytest.mark.parametrize("s3_port", ["minio"], indirect=True)
-
-pytestmark = [pytest.mark.any_server, pytest.mark.minio]
+pytestmark = [pytest.mark.any_server]
 
 _SWAPS = 60
 _KILLS = 3
 
 
-@on_minio
+@ON_MINIO
 class TestHead(HeadStoreSuite):
     """The contract of every head register."""
 
@@ -32,12 +31,12 @@ class TestHead(HeadStoreSuite):
         return lambda: ObjectHead(bucket.address(PREFIX))
 
 
-@on_minio
+@ON_MINIO
 class TestFaults(ObjectHeadSuite):
     """Faults between the client and MinIO."""
 
 
-@on_minio
+@ON_MINIO
 def test_each_version_is_won_once_by_processes_that_race(bucket: Bucket) -> None:
     place = bucket.address(PREFIX)
     store = open_head(place)
@@ -48,6 +47,7 @@ def test_each_version_is_won_once_by_processes_that_race(bucket: Bucket) -> None
     assert any(racer.refused for racer in racers)
 
 
+@pytest.mark.minio
 @pytest.mark.timeout(600)
 def test_a_store_that_is_killed_while_processes_race_loses_no_swap_that_it_answered(tmp_path: Path) -> None:
     """Swaps that it had not answered are in the head or not, and a later read shows which."""

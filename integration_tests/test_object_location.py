@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.stores import ON_BOTH_STORES
 from tests.object_store import KEYS, Bucket, Wire
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -50,6 +51,7 @@ def assert_exact(pipeline: Pipeline) -> None:
         assert KEYS["secret_access_key"] not in process.output()
 
 
+@ON_BOTH_STORES
 @pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     pipeline: Pipeline, bucket: Bucket
