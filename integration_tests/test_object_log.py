@@ -10,7 +10,6 @@ import pytest
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.stores import ON_BOTH_STORES
 from tests.object_store import KEYS, Bucket, Wire, deaf, lost_answer, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -101,7 +100,6 @@ def test_on_a_cluster(cluster_pipeline: ClusterPipeline, bucket: Bucket) -> None
     assert_exact(pipeline, bucket)
 
 
-@ON_BOTH_STORES
 @pytest.mark.timeout(300)
 def test_the_doctor_tries_the_store(pipeline: Pipeline, bucket: Bucket, wire: Lay, eos: CommandLine) -> None:
     pipeline.workload.produce(10)

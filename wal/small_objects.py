@@ -4,9 +4,9 @@ S3, Azure and Google Cloud Storage compare and replace in one step: a put names 
 (`If-Match`, or a generation) or says that there is none (`If-None-Match: *`). Whoever reads afterwards gets the new
 object. Nothing here rests on a listing.
 
-A put whose condition does not hold is answered 412, or 404 where the object that it replaces is gone. S3 answers 409
-(`ConditionalRequestConflict`) while another request for the object is under way: such a put has not landed, and the
-answer does not say whether the object is the expected one. Azure answers 409 where the object to create exists.
+A put whose condition does not hold is answered 412, or 404 where the object to replace is missing. S3 answers 409
+(`ConditionalRequestConflict`) while another request for the object is under way: such a put has not landed, and whether
+the object is the expected one remains open. Azure answers 409 where the object to create exists.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class SmallObjects:
             found = self.read(name)
             if found is None:  # deleted since, or the other put is still under way
                 message = f"cannot write {self.place(name)}: another request for this name was under way"
-                raise StorageError(message, remedy="it is asked again") from error
+                raise StorageError(message, remedy="the request is repeated") from error
             return found.content == content
         return True
 
