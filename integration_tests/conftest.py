@@ -35,13 +35,14 @@ from integration_tests.services import NoControlError, ServiceError, Services, o
 from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
+from integration_tests.services.minio_native import Minio, obtainable
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.registry_native import PROGRAM, SchemaRegistry
-from tests.object_store import bucket, wire
+from tests.object_store import bucket, hasty, wire
 
-__all__ = ["bucket", "wire"]
+__all__ = ["bucket", "hasty", "wire"]
 
 
 class TopicFactory(Protocol):
@@ -128,6 +129,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         omitted |= {item.nodeid: left_out.IMAGE for item in items if item.get_closest_marker("image")}
     if PROGRAM not in os.environ:
         omitted |= {item.nodeid: left_out.REGISTRY for item in items if item.get_closest_marker("registry")}
+    if not obtainable():
+        omitted |= {item.nodeid: left_out.MINIO for item in items if item.get_closest_marker("minio")}
     faults = {item.nodeid for item in items if "fault" in item.keywords}
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()
@@ -286,9 +289,9 @@ def _on_postgres(url: str, statement: str) -> None:
 
 
 @pytest.fixture(scope="session")
-def s3_port() -> int:
-    """Of an object store that answers; it is stopped with the other services."""
-    store = ObjectStore()
+def s3_port(request: pytest.FixtureRequest) -> int:
+    """Return the port of moto's server, or of MinIO for a test with `ON_BOTH_STORES`. It stops with the others."""
+    store = Minio() if getattr(request, "param", "moto") == "minio" else ObjectStore()
     store.up()
     return store.port
 

@@ -31,6 +31,7 @@ LONG: Final = "other long tests"
 CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
 REGISTRY: Final = "tests of a schema registry"
+MINIO: Final = "tests on MinIO"
 SEARCH: Final = "long explorations of the protocol"
 MUTANT: Final = "mutants of a run's sample"
 FIRST: Final = "tests of a run without --more"
@@ -49,6 +50,7 @@ _OF_MORE: Final = "EOS_MATRIX_SEED={seed} scripts/test --more --no-lint --integr
 _COMMANDS: Final = {
     IMAGE: "make image",
     REGISTRY: _OF_REGISTRY,
+    MINIO: ".venv/bin/python -m pytest integration_tests -m minio, with Go 1.24 or newer on the PATH",
     SEARCH: "scripts/test --all --no-lint --unit",
     MUTANT: "scripts/test --more --no-lint --unit",
     FIRST: "EOS_MATRIX_SEED={seed} scripts/test --no-lint --integration --kind {services}",

@@ -10,6 +10,7 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.stores import ON_BOTH_STORES
 from tests.object_store import KEYS, Bucket, Request, Wire, lost_answer, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -57,6 +58,7 @@ def _below(bucket: Bucket, folder: str) -> list[str]:
     return [key for key in bucket.listed() if key.startswith(f"eos/orders/{folder}/")]
 
 
+@ON_BOTH_STORES
 @pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     pipeline: Pipeline, bucket: Bucket

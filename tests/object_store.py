@@ -22,7 +22,7 @@ from typing import Any
 import boto3
 import pytest
 
-from wal import object
+from wal import object, small_objects
 from wal.address import ObjectAddress
 
 KEYS = {"access_key_id": "AKIAEXAMPLE", "secret_access_key": "object-secret-77"}
@@ -65,8 +65,8 @@ def _client(port: int) -> Any:
         "s3",
         endpoint_url=f"http://127.0.0.1:{port}",
         region_name="us-east-1",
-        aws_access_key_id="k",
-        aws_secret_access_key="s",
+        aws_access_key_id=KEYS["access_key_id"],
+        aws_secret_access_key=KEYS["secret_access_key"],
     )
 
 
@@ -115,8 +115,8 @@ class Request:
         return Request(re.sub(rb"(?i)\r\n%s:[^\r]*" % header.encode(), b"", self.head), self.body)
 
 
-Behaviour = Callable[["Wire", Request], bytes | None]
-"""What the client hears of a request; None: the connection is cut."""
+Behaviour = Callable[["Wire", Request], bytes | Iterator[bytes] | None]
+"""What the client hears of a request, whole or in pieces; None: the connection is cut."""
 
 
 class Wire:
@@ -172,9 +172,12 @@ class Wire:
                 self.requests.append(request.method)
                 behaviour = self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
             answer = behaviour(self, request)
-            if answer is not None:
+            if isinstance(answer, bytes):
                 head, _, body = answer.partition(b"\r\n\r\n")
                 connection.sendall(_closing(head) + b"\r\n\r\n" + body)
+            elif answer is not None:
+                for piece in answer:
+                    connection.sendall(piece)
 
 
 def _closing(head: bytes) -> bytes:
@@ -223,6 +226,20 @@ def silent(wire: Wire, request: Request) -> None:
     """Done, and never answered."""
     wire.relay(request)
     wire.released.wait(30)
+
+
+def slow(wire: Wire, request: Request) -> Iterator[bytes]:
+    """Done, and the answer comes byte by byte, for longer than the client waits."""
+    for byte in wire.relay(request):
+        yield bytes([byte])
+        wire.released.wait(0.02)
+
+
+def cut(wire: Wire, request: Request) -> Iterator[bytes]:
+    """Done, and the connection is cut in the middle of the answer's body, or of its head where it has no body."""
+    given = wire.relay(request)
+    body = given.partition(b"\r\n\r\n")[2]
+    yield given[: len(given) - len(body) // 2] if body else given[: len(given) // 2]
 
 
 def late(wire: Wire, request: Request) -> None:
@@ -275,4 +292,5 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
         object, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
     )
     monkeypatch.setattr(object, "_REQUEST_S", 0.5)
+    monkeypatch.setattr(small_objects, "_REQUEST_S", 1.5)
     monkeypatch.setattr(object, "_SLOWEST", 2**30)

@@ -3,6 +3,10 @@
 S3, Azure and Google Cloud Storage compare and replace in one step: a put names the object that it replaces
 (`If-Match`, or a generation) or says that there is none (`If-None-Match: *`). Whoever reads afterwards gets the new
 object. Nothing here rests on a listing.
+
+A put whose condition does not hold is answered 412, or 404 where the object to replace is missing. S3 answers 409
+(`ConditionalRequestConflict`) while another request for the object is under way: such a put has not landed, and whether
+the object is the expected one remains open. Azure answers 409 where the object to create exists.
 """
 
 from __future__ import annotations
@@ -16,15 +20,19 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from wal.address import ObjectAddress
-from wal.errors import StorageRefusedError
+from wal.errors import StorageError, StorageRefusedError
 from wal.object import connect
-from wal.refusals import Failure, failed
+from wal.refusals import Failure, failed, status_of
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
     from obstore.store import ObjectStore
 
 _REQUEST_S: Final = 20.0
+_CONFLICT: Final = 409
+
+_NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
+"""Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
 
 _NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 """Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
@@ -70,6 +78,7 @@ class SmallObjects:
         with suppress(FileNotFoundError), self._naming("look for", name):
             obstore.head(self._store, name)
             return True
+        self.names("")  # raises where the bucket is not there
         return False
 
     def create(self, name: str, content: bytes) -> bool:
@@ -80,9 +89,12 @@ class SmallObjects:
         try:
             with self._naming("write", name, absence=False):
                 obstore.put(self._store, name, content, mode="create", use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
+        except (AlreadyExistsError, PreconditionError) as error:
             found = self.read(name)
-            return found is not None and found.content == content
+            if found is None:  # deleted since, or the other put is still under way
+                message = f"cannot write {self.place(name)}: another request for this name was under way"
+                raise StorageError(message, remedy="the request is repeated") from error
+            return found.content == content
         return True
 
     def replace(self, name: str, content: bytes) -> None:
@@ -99,7 +111,9 @@ class SmallObjects:
             with self._naming("swap", name):
                 mode: PutMode = "create" if expected is None else _update(expected)
                 put = obstore.put(self._once, name, content, mode=mode, use_multipart=False)
-        except (AlreadyExistsError, PreconditionError):
+        except (AlreadyExistsError, PreconditionError) as error:
+            if status_of(error) == _CONFLICT and (expected is not None or not self.holds(name)):
+                raise failed(f"swap {self.place(name)}", error) from error
             return None
         except FileNotFoundError:  # S3's answer where the expected object is gone; the bucket's absence is an error
             self.names("")

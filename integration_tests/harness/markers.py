@@ -12,5 +12,6 @@ MARKERS: Final = (
     "fault: the test kills, stops, cuts off or sets back; added by itself (harness/fault_tests.py)",
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",
     "registry: the test needs a schema registry; only where EOS_PROVIDE_REGISTRY names a program that runs one",
+    "minio: the test needs MinIO; only where Go has built it or can, and not with EOS_WITHOUT_MINIO",
     "image: the test builds the product's image, which takes minutes; only with --image (make image)",
 )

@@ -10,12 +10,13 @@ from typing import Final
 
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
+from integration_tests.services.minio_native import Minio
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.values import ServiceError, Services
 
-_BESIDE: Final = (Postgres(), ObjectStore(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
+_BESIDE: Final = (Postgres(), ObjectStore(), Minio(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
 """Processes of this machine beside either of the two kinds, started by tests that ask for them."""
 
 _STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
@@ -25,7 +26,11 @@ def main() -> int:
     """Run the command line; 1 where services could not be provided."""
     arguments = _parser().parse_args()
     try:
-        if arguments.command == "up":
+        beside = {each.kind: each for each in _BESIDE}
+        if arguments.command == "up" and arguments.kind in beside:
+            beside[arguments.kind].up()
+            print(f"{arguments.kind}: is up")
+        elif arguments.command == "up":
             services = obtain(arguments.kind, say=lambda line: print(line, file=sys.stderr))
             _show([services], arguments.json)
         elif arguments.command == "down":
@@ -45,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m integration_tests.services", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start them, or find them running, and wait until they answer")
-    up.add_argument("--kind", choices=KINDS, default=os.environ.get("EOS_SERVICES", "auto"))
+    up.add_argument(
+        "--kind", choices=(*KINDS, *(each.kind for each in _BESIDE)), default=os.environ.get("EOS_SERVICES", "auto")
+    )
     up.add_argument("--json", action="store_true", help="print one JSON array")
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
     down.add_argument("--kind", choices=("all", *_STOPPABLE), default="all")

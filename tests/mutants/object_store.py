@@ -118,4 +118,59 @@ MUTANTS: Final = (
 """,
         caught_by=("tests/wal/test_object.py::test_an_object_that_comes_short_is_no_object_with_zeros",),
     ),
+    Mutant(
+        name="a swap is sent more than once",
+        rule="H20",
+        path="wal/small_objects.py",
+        before="""                put = obstore.put(self._once, name, content, mode=mode""",
+        after="""                put = obstore.put(self._store, name, content, mode=mode""",
+        caught_by=("tests/twophase/test_object_head.py::TestOnMoto::test_a_swap_through_a_fault",),
+    ),
+    Mutant(
+        name="a swap replaces another object than the expected one",
+        rule="R1",
+        path="wal/small_objects.py",
+        before="""                mode: PutMode = "create" if expected is None else _update(expected)
+""",
+        after="""                mode: PutMode = "create" if expected is None else "overwrite"
+""",
+        caught_by=("tests/twophase/test_object_head.py::TestOnMoto::test_a_swap_that_arrives_late_changes_nothing",),
+    ),
+    Mutant(
+        name="a swap that meets another request is taken for refused",
+        rule="H2",
+        path="wal/small_objects.py",
+        before="""            if status_of(error) == _CONFLICT and (""",
+        after="""            if status_of(error) is None and (""",
+        caught_by=("tests/twophase/test_object_head.py::TestOnMoto::test_a_swap_through_a_fault",),
+    ),
+    Mutant(
+        name="a record that meets another request is taken for one of another content",
+        rule="R7",
+        path="wal/small_objects.py",
+        before="""            if found is None:  # deleted since""",
+        after="""            if found is error:  # deleted since""",
+        caught_by=("tests/twophase/test_object_head.py::TestOnMoto::test_a_record_through_a_fault",),
+    ),
+    Mutant(
+        name="a swap without an answer is taken for one that has not landed",
+        rule="H2",
+        path="twophase/object_head.py",
+        before="""            raise HeadUnknownError(error.message""",
+        after="""            raise HeadError(error.message""",
+        caught_by=("tests/twophase/test_object_head.py::TestOnMoto::test_a_swap_through_a_fault",),
+    ),
+    Mutant(
+        name="a bucket that is gone is taken for a record that is missing",
+        rule="R7",
+        path="wal/small_objects.py",
+        before="""        self.names("")  # raises where the bucket is not there
+        return False
+""",
+        after="""        return False
+""",
+        caught_by=(
+            "tests/twophase/test_object_head.py::TestOnMoto::test_a_bucket_that_is_not_there_is_not_an_empty_head",
+        ),
+    ),
 )

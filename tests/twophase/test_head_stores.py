@@ -18,28 +18,14 @@ import pytest
 
 from connectors.sql.head import SqlHead
 from eos.errors import HeadError
+from tests.head_race import Place, assert_each_version_is_won_once, await_version, open_head, racing
 from tests.head_store_suite import HeadStoreSuite
 from twophase.head import HeadStore, Versioned
 from twophase.local_blobs import write_all
 from twophase.local_head import LocalHead
-from twophase.object_head import ObjectHead
 from wal.address import ObjectAddress
 
-RACERS, SWAPS = 3, 40
-
-
-Place = Path | str | ObjectAddress
-"""Where head is: a folder, the URL of a database, or a prefix of a bucket. Another process gets it, too."""
-
-
-def open_head(place: Place) -> HeadStore:
-    match place:
-        case Path():
-            return LocalHead(place)
-        case str():
-            return SqlHead(place, "p")
-        case _:
-            return ObjectHead(place)
+SWAPS = 40
 
 
 @pytest.fixture(params=["files", "sqlite", "objects"])
@@ -69,37 +55,12 @@ def test_a_power_cut_takes_back_no_swap_in_a_sqlite_file(tmp_path: Path) -> None
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 3
 
 
-def race(place: Place, name: str, start: Any, won: Any) -> None:
-    """One process: swap as soon as anything is there to swap, and note each version that it won."""
-    store = open_head(place)
-    start.wait()
-    mine = []
-    while True:
-        seen = store.read()
-        version = seen.version if seen is not None else 0
-        if version >= SWAPS:
-            break
-        if store.swap(seen, f"{name} {version + 1}".encode()):
-            mine.append(version + 1)
-    won.put((name, mine))
-
-
 def test_each_version_is_won_once_by_processes_that_race(place: Place) -> None:
-    open_head(place).close()
-    context = multiprocessing.get_context("spawn")  # a client of an object store does not survive a fork
-    start, won = context.Barrier(RACERS), context.Queue()
-    racers = [context.Process(target=race, args=(place, f"racer{n}", start, won), daemon=True) for n in range(RACERS)]
-    for racer in racers:
-        racer.start()
-    results = dict(won.get(timeout=60) for _ in racers)
-    for racer in racers:
-        racer.join(10)
-    versions = sorted(version for mine in results.values() for version in mine)
-    assert versions == list(range(1, versions[-1] + 1))
-    assert versions[-1] >= SWAPS
-    seen = open_head(place).read()
-    winner = next(name for name, mine in results.items() if versions[-1] in mine)
-    assert seen == Versioned(versions[-1], f"{winner} {versions[-1]}".encode())
+    store = open_head(place)
+    with racing(place) as racers:
+        await_version(store, SWAPS)
+    assert_each_version_is_won_once(store, racers)
+    assert sum(bool(racer.won or racer.refused) for racer in racers) > 1
 
 
 def partials(folder: Path) -> list[Path]:
