@@ -1,7 +1,8 @@
 """Head in an object store: one object that is replaced only where it still is the expected one, and records beside it.
 
-`head` holds the version and the value. Nothing expires, and nothing is locked. A swap without an answer is not repeated:
-it may have landed, or may land later (HeadUnknownError). One that lands late finds another object, and changes nothing.
+`head` holds the version and the value. Nothing expires, and nothing is locked. A swap without an answer is not
+repeated: it may have landed, or may land later (HeadUnknownError). One that lands late finds another object, and
+changes nothing.
 """
 
 from __future__ import annotations

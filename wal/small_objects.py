@@ -1,7 +1,7 @@
 """Small objects of an object store, each read and written whole: created once, or replaced where they are as expected.
 
 S3, Azure and Google Cloud Storage compare and replace in one step: a put names the object that it replaces
-(`If-Match`, or a generation) or says that there is none (`If-None-Match: *`). Whoever reads afterwards gets the new
+(`If-Match`, or a generation) or requires that it does not exist (`If-None-Match: *`). A later read returns the new
 object. Nothing here rests on a listing.
 
 A put whose condition does not hold is answered 412, or 404 where the object to replace is missing. S3 answers 409
@@ -34,9 +34,6 @@ _CONFLICT: Final = 409
 _NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 """Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
 
-_NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
-"""Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
-
 
 @dataclass(frozen=True, slots=True)
 class Tag:
@@ -55,7 +52,7 @@ class Found:
 
 
 class SmallObjects:
-    """Of one prefix. May be used by several threads; each call is one request, and blocks for it.
+    """The objects of one prefix. May be used by several threads; each call is one request, and blocks for it.
 
     Raises StorageError; StorageRefusedError where no repetition helps.
     """
@@ -67,14 +64,14 @@ class SmallObjects:
         self._once = self._open(once=True)
 
     def read(self, name: str) -> Found | None:
-        """None: there is no object of this name."""
+        """Return the object; None: it does not exist."""
         with suppress(FileNotFoundError), self._naming("read", name):
             found = obstore.get(self._store, name)
             return Found(bytes(found.bytes()), Tag(found.meta["e_tag"], found.meta["version"]))
         return None
 
     def holds(self, name: str) -> bool:
-        """Whether there is an object of this name."""
+        """Whether an object of this name exists."""
         with suppress(FileNotFoundError), self._naming("look for", name):
             obstore.head(self._store, name)
             return True
@@ -82,7 +79,7 @@ class SmallObjects:
         return False
 
     def create(self, name: str, content: bytes) -> bool:
-        """Have an object of this content; False where the name is taken by another content.
+        """Create the object; False if the name is taken by another content.
 
         The client repeats a put whose answer was lost. It may then meet what it has sent before: that is its own (H20).
         """
@@ -98,12 +95,12 @@ class SmallObjects:
         return True
 
     def replace(self, name: str, content: bytes) -> None:
-        """Have an object of this content, whatever was there."""
+        """Create the object, or replace the existing one."""
         with self._naming("write", name, absence=False):
             obstore.put(self._store, name, content, use_multipart=False)
 
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
-        """Replace the object where it is the expected one (None: there is none); the new tag, or None where it is not.
+        """Replace the object if it is the expected one (None: it does not exist). Return its tag; else None.
 
         Sent once. After a StorageError that is retriable it may have landed, or may land later.
         """
@@ -121,7 +118,7 @@ class SmallObjects:
         return Tag(put["e_tag"], put["version"])
 
     def delete(self, name: str) -> None:
-        """Idempotent."""
+        """Delete the object if it exists."""
         with suppress(FileNotFoundError), self._naming("delete", name):
             obstore.delete(self._store, name)
 

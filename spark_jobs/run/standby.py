@@ -1,7 +1,7 @@
 """A driver that waits until no other driver runs the pipeline, with Spark already started.
 
 A standby sends a request to the running driver each second, through the requests beside head, which any machine sees.
-It begins if there is no answer for `SILENCE_S`, or if the process of a driver on this machine has ended. This decides
+It begins if no answer arrives for `SILENCE_S`, or if the process of a driver on this machine has ended. This decides
 only when to begin: head keeps two drivers apart (R1). If the other driver was only slow, it is fenced.
 """
 
