@@ -139,6 +139,11 @@ class CheckpointSettings(Strict):
         return self.head is not None or self._location_at is not None
 
     @property
+    def is_scratch(self) -> bool:
+        """Whether the folder may be lost, since the location is in an object store."""
+        return self._location_at is not None
+
+    @property
     def folder(self) -> Path:
         """The folder of this machine: the location itself, or the scratch folder of a location in an object store."""
         if self._location_at is None:

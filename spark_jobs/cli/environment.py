@@ -16,7 +16,6 @@ from typing import Final
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
-from wal.address import ObjectAddress
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
 
@@ -36,7 +35,7 @@ def check_environment(spec: Spec, environ: Mapping[str, str]) -> Iterator[Findin
     yield check_pyspark()
     if is_local(spec.spark.master):  # elsewhere the workers are asked for theirs
         yield check_interpreter(environ)
-    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+    if spec.checkpoint.is_scratch:
         yield check_scratch(spec.checkpoint.folder)
         yield check_space(spec.checkpoint.folder, "checkpoint.scratch")
     else:

@@ -30,7 +30,6 @@ from twophase.head import BlobStore
 from twophase.head_value import HeadValue
 from twophase.status import Status
 from twophase.values import SparkState
-from wal.address import ObjectAddress
 from wal.private import replace_durably
 
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
@@ -39,14 +38,14 @@ _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 
 def spark_log(spec: Spec) -> LocalSparkLog:
     """Return Spark's checkpoint folders of a pipeline. Opens nothing."""
-    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+    if spec.checkpoint.is_scratch:
         return RebuiltSparkLog(spec.checkpoint.folder, partial(read_newest, spec), partial(_open_ends, spec))
     return LocalSparkLog(spec.checkpoint.folder)
 
 
 def refuse_state(spec: Spec) -> None:
     """Raise SpecError for a query with state, or with a watermark, whose location is in an object store."""
-    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+    if spec.checkpoint.is_scratch:
         message = f"a step keeps state, which is not yet kept at {spec.checkpoint.location}"
         raise SpecError(message, remedy="give a folder on a local disk as checkpoint.location")
 

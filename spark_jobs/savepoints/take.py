@@ -40,7 +40,6 @@ from twophase.head_value import HeadValue
 from twophase.positions import Positions
 from twophase.requests import Answer, Request
 from twophase.status import Status
-from wal.address import ObjectAddress
 from wal.durable import sync, sync_folders
 from wal.private import make_durable
 
@@ -132,7 +131,7 @@ class Taken:
 
 def default_folder(spec: Spec) -> Path:
     """Where savepoints go without another word. Raises SpecError where that would be a folder that may be lost."""
-    if isinstance(spec.checkpoint.location_at, ObjectAddress):
+    if spec.checkpoint.is_scratch:
         message = "a savepoint is a folder of files, and is not yet written to an object store"
         raise SpecError(message, remedy="name a folder that outlives this machine")
     return spec.checkpoint.folder / "savepoints"

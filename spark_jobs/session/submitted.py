@@ -73,7 +73,7 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
 
 def _misplaced(spec: Spec, given: Mapping[str, str], folder: Path) -> Iterator[str]:
     location = spec.checkpoint.folder
-    if is_cluster_mode(given) and location.is_relative_to(folder):
+    if is_cluster_mode(given) and location.is_relative_to(folder) and not spec.checkpoint.is_scratch:
         yield f"checkpoint.location is {location}, inside the driver's container, and would be gone with it"
 
 

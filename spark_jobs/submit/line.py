@@ -161,11 +161,11 @@ def _check_cluster_mode(spec: Spec, master: str, conf: Mapping[str, str], variab
     if master.startswith("spark://"):
         message = f"{master}: Spark's standalone cluster runs no Python driver of its own"
         raise SpecError(message, remedy="leave out --deploy-mode cluster: the driver runs here")
-    if location.is_relative_to(spec.folder):
+    if location.is_relative_to(spec.folder) and not spec.checkpoint.is_scratch:
         message = f"checkpoint.location ({location}) is in the spec's folder, which is the driver's container there"
         raise SpecError(message, remedy="give an absolute path on a disk that outlives the driver")
     if master.startswith("k8s://"):
-        _check_kubernetes(location, conf)
+        _check_kubernetes(spec, conf)
     missing = sorted(name for name in variables if not any(f"{prefix}{name}" in conf for prefix in _VARIABLE))
     if missing:
         prefix = _VARIABLE[0 if master.startswith("k8s://") else 2]
@@ -179,15 +179,16 @@ def _check_cluster_mode(spec: Spec, master: str, conf: Mapping[str, str], variab
         raise SpecError(message, remedy="install it into the environment, or write its steps as single modules")
 
 
-def _check_kubernetes(location: Path, conf: Mapping[str, str]) -> None:
+def _check_kubernetes(spec: Spec, conf: Mapping[str, str]) -> None:
     absent = [key for key in _FOR_IMAGES if key not in conf]
     if absent:
         message = f"Kubernetes needs {' and '.join(absent)}"
         raise SpecError(
             message, remedy=f"give --conf {absent[0]}=…, or let the image run `eos run`: docs/how-to/deploying.md"
         )
+    location = spec.checkpoint.folder
     mounts = [Path(path) for key, path in conf.items() if _MOUNT.fullmatch(key)]
-    if not any(location.is_relative_to(mount) for mount in mounts):
+    if not spec.checkpoint.is_scratch and not any(location.is_relative_to(mount) for mount in mounts):
         message = f"checkpoint.location ({location}) is on no volume of the driver's, and would be gone with its pod"
         remedy = "mount a claim there: --conf spark.kubernetes.driver.volumes.persistentVolumeClaim.NAME.mount.path=…"
         raise SpecError(message, remedy=remedy)
@@ -208,11 +209,11 @@ def _beside(spec: Spec) -> list[Path]:
 
 def conditions(spec: Spec, request: Request) -> Iterator[str]:
     """What must hold in cluster mode, for the one who submits."""
-    location = spec.checkpoint.folder
-    yield (
-        f"{location} is the same local disk wherever the driver starts: a claim on Kubernetes, on YARN one node "
-        "(spark.yarn.am.nodeLabelExpression)"
-    )
+    if not spec.checkpoint.is_scratch:
+        yield (
+            f"{spec.checkpoint.folder} is the same local disk wherever the driver starts: a claim on Kubernetes, on "
+            "YARN one node (spark.yarn.am.nodeLabelExpression)"
+        )
     yield "files that the spec names, such as ${file:…}, are there, under the same paths"
     if request.environment is None:
         yield "the Python of the driver and of the workers has the package eos-spark"

@@ -63,6 +63,13 @@ def test_a_location_elsewhere_outlives_the_container(tmp_path: Path) -> None:
     assert settle(_spec(tmp_path, location="/srv/words"), given, tmp_path).spark.master == "yarn"
 
 
+def test_a_location_in_an_object_store_outlives_the_container(tmp_path: Path) -> None:
+    """The scratch folder need not."""
+    given = {"spark.master": "yarn", "spark.submit.deployMode": "cluster"}
+    spec = _spec(tmp_path, location="s3://bucket/words, scratch: here")
+    assert settle(spec, given, tmp_path).spark.master == "yarn"
+
+
 def test_who_has_started_this_process() -> None:
     assert is_submitted({"PYSPARK_GATEWAY_PORT": "1"})
     assert not is_submitted({})

@@ -125,6 +125,14 @@ def test_on_kubernetes(tmp_path: Path) -> None:
     assert made.settings_file == tmp_path / "words.spark.conf", "the location is elsewhere"
 
 
+def test_on_kubernetes_with_the_location_in_an_object_store(tmp_path: Path) -> None:
+    """No claim is needed, and no condition is named."""
+    given = (*_IMAGE, "--conf", "spark.kubernetes.driver.secretKeyRef.URL=s:url")
+    where = {"deploy_mode": "cluster", "master": "k8s://https://h", "location": "s3://bucket/words, scratch: here"}
+    made = _submission(tmp_path, *given, **where)
+    assert [each for each in made.conditions if "local disk" in each] == []
+
+
 @pytest.mark.parametrize(
     ("asked", "options", "message"),
     [

@@ -1,0 +1,100 @@
+"""`checkpoint.location`: a folder or an object store, and the folder of this machine beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from connectors.spec import Spec, load_spec
+from eos.errors import SpecError
+from spark_jobs.adapters.sink_spec import digest_of
+from spark_jobs.savepoints.take import default_folder
+from wal.address import ObjectAddress
+
+SECRET = "bucket-secret-9"
+OPTIONS = 'location_options: {region: eu-west-1, access_key_id: AKIAPLAIN7, secret_access_key: "${SECRET}"}'
+
+
+def load(folder: Path, checkpoint: str) -> Spec:
+    path = folder / "spec.yaml"
+    path.write_text(
+        f"pipeline: p\ncheckpoint: {{{checkpoint}}}\n"
+        "sinks: [{name: out, connector: sqlite, path: t.db, table: t, commit: write-ahead-log}]\n"
+    )
+    return load_spec(path, {"SECRET": SECRET})
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    checkpoint = load(tmp_path, "location: state").checkpoint
+    assert checkpoint.folder == checkpoint.location_at == tmp_path / "state"
+    assert (checkpoint.is_scratch, checkpoint.is_shared) == (False, False)
+    assert checkpoint.log_at == tmp_path / "state" / "log"
+
+
+def test_an_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    checkpoint = load(tmp_path, f"location: s3://bucket/a, {OPTIONS}").checkpoint
+    assert isinstance(checkpoint.location_at, ObjectAddress)
+    assert (str(checkpoint.location_at), dict(checkpoint.location_at.options)["secret_access_key"]) == (
+        "s3://bucket/a",
+        SECRET,
+    )
+    assert (checkpoint.is_scratch, checkpoint.is_shared) == (True, True)
+    assert checkpoint.folder.parent == tmp_path / "caches" / "eos" / "scratch"
+
+
+def test_rows_wait_beside_head_with_the_same_credentials(tmp_path: Path) -> None:
+    checkpoint = load(tmp_path, f"location: s3://bucket/a, {OPTIONS}").checkpoint
+    assert isinstance(checkpoint.log_at, ObjectAddress)
+    assert isinstance(checkpoint.location_at, ObjectAddress)
+    assert str(checkpoint.log_at) == "s3://bucket/a/log"
+    assert checkpoint.log_at.options == checkpoint.location_at.options
+
+
+def test_each_location_has_a_scratch_folder(tmp_path: Path) -> None:
+    """Of one machine: two pipelines of it must not meet there."""
+    one, other = (load(tmp_path, f"location: s3://bucket/{name}").checkpoint for name in "ab")
+    assert one.folder != other.folder
+    assert one.folder == load(tmp_path, "location: s3://bucket/a").checkpoint.folder
+
+
+def test_another_scratch_folder(tmp_path: Path) -> None:
+    checkpoint = load(tmp_path, "location: s3://bucket/a, scratch: here").checkpoint
+    assert checkpoint.folder == tmp_path / "here"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "message"),
+    [
+        ("location: s3a://bucket/a", "write s3://bucket/a|'s3://bucket/a'|s3://bucket/a"),
+        ("location: s3://bucket", "the prefix below the bucket is missing"),
+        ("location: hdfs://host/a", "not built yet: 'hdfs://'"),
+        ("location: state, location_options: {region: x}", "options of an object store, and no such location"),
+        ("location: s3://bucket/a, location_options: {regoin: x}", "no option regoin"),
+        ("location: state, scratch: here", "everything is at `location`"),
+        ("location: s3://bucket/a, head: 'sqlite:///h.db'", "decisions are kept at `location`"),
+    ],
+)
+def test_refused(tmp_path: Path, checkpoint: str, message: str) -> None:
+    with pytest.raises(SpecError, match=message) as caught:
+        load(tmp_path, checkpoint)
+    assert "checkpoint" in str(caught.value)
+
+
+def test_a_secret_is_in_no_text_of_the_spec(tmp_path: Path) -> None:
+    spec = load(tmp_path, f"location: s3://bucket/a, {OPTIONS}")
+    assert SECRET not in repr(spec.checkpoint.location_at)
+    assert SECRET not in spec.mask(f"of {SECRET}")
+    assert "AKIAPLAIN7" not in repr(spec.checkpoint.location_at)
+
+
+def test_another_location_is_another_place_for_decisions(tmp_path: Path) -> None:
+    digests = {digest_of(load(tmp_path, f"location: s3://bucket/{name}, scratch: here")) for name in "ab"}
+    assert len(digests) == 2
+
+
+def test_a_savepoint_needs_a_folder_that_lasts(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="a savepoint is a folder of files") as caught:
+        default_folder(load(tmp_path, "location: s3://bucket/a"))
+    assert "outlives this machine" in caught.value.remedy
