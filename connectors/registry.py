@@ -134,10 +134,14 @@ def check_connections(spec: Spec, tasks: int | None) -> Sequence[Finding]:
 
 
 def require_head(spec: Spec) -> None:
-    """Refuse a database of `checkpoint.head` that may lose a decision. Raises SpecError.
+    """Refuse a database of head, or an object store, that may lose a decision. Raises SpecError, HeadError.
 
     Called once an epoch, by a run. A checkpoint location in files is refused by `open_head`.
     """
+    if isinstance(at := spec.checkpoint.location_at, ObjectAddress):
+        from twophase.object_head import ObjectHead
+
+        ObjectHead(at).require_conditions()
     if spec.checkpoint.head is not None:
         from connectors.sql import head
 

@@ -7,6 +7,7 @@ changes nothing.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -102,6 +103,26 @@ class ObjectHead:
             self.read()
         newest = self._newest
         return newest[1] if newest is not None and newest[0] == expected else None
+
+    def require_conditions(self) -> None:
+        """Refuse a store that ignores the conditions of puts. Called at a start. Some requests; raises HeadError.
+
+        With such a store two drivers would both decide. Raises HeadAccessError.
+        """
+        name = f"probe/{secrets.token_hex(8)}"
+        with naming():
+            try:
+                honours_none = self._objects.create(name, b"one") and not self._objects.create(name, b"two")
+                found = self._objects.read(name)
+                swapped = found is not None and self._objects.swap(name, found.tag, b"three") is not None
+                honours_match = swapped and found is not None and self._objects.swap(name, found.tag, b"four") is None
+            finally:
+                self._objects.delete(name)
+        if not (honours_none and honours_match):
+            ignored = "If-Match" if honours_none else "If-None-Match"
+            message = f"{self.describe()}: the store does not honour {ignored}, so two drivers could both decide"
+            remedy = "use a store that does: S3, Google Cloud Storage, Azure, or a recent version of this one"
+            raise HeadAccessError(message, remedy=remedy)
 
     def blobs(self, name: str) -> ObjectBlobStore:
         """See HeadStore. A prefix is there whenever it is used."""
