@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from connectors.api.contracts import Finding
-from connectors.buckets.lifecycle import check_rules
-from connectors.buckets.promises import run, try_objects, unused_name
 from connectors.log.segments import open_log, slots_of
 from eos.errors import TargetError
 from twophase.values import Committable
@@ -116,6 +114,9 @@ def late_refusal(constraints: Sequence[str]) -> Finding:
 
 def probe(at: ObjectAddress) -> list[Finding]:
     """Try the requests of a log on an object of a unique name, and read the bucket's rules for old objects."""
+    from connectors.buckets.lifecycle import check_rules  # load the store's client, which `eos validate` does not need
+    from connectors.buckets.promises import run, try_objects, unused_name
+
     try:
         storage = open_log(at)
     except TargetError as error:

@@ -124,9 +124,9 @@ class QueryRun:
         if self.control.is_stopping() or not (has_failed or self.control.restart_requested):
             self.driver.drain()
             self.checkpoint_requests.look()
-            self.log.note_end(self.driver.owned)
         if self.failure is not None and has_failed:
             raise self.failure
+        self.log.note_end(self.driver.owned)
 
     def _wait(self, query: StreamingQuery) -> None:
         try:

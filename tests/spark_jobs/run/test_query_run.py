@@ -32,6 +32,7 @@ from twophase.doing import Doing
 class _Driver:
     lost: LostCommittableError | None = None
     drained: int = 0
+    owned: str = "head"
 
     def check(self) -> None:
         if self.lost is not None:
@@ -96,18 +97,21 @@ def test_other_users_cannot_read_sparks_files(tmp_path: Path) -> None:
     assert seen == [0o700]
 
 
-def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
+def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> list[object]:
+    """Return the heads at which a clean end was noted."""
+    ended: list[object] = []
     control = StopControl("SIGTERM received" if stopping else "")
     none: Any = None
     steps: Any = driver
     pacing: Any = _Pacing()
     on_demand: Any = _OnDemand()
+    log: Any = SimpleNamespace(note_end=ended.append)
     epoch = _Started(
         none,
         control,
         Listener(),
         steps,
-        none,
+        log,
         [],
         none,
         pacing,
@@ -118,11 +122,12 @@ def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> None:
         failure=failure,
     )
     epoch.run(until_caught_up=False)
+    return ended
 
 
 def test_a_stop_between_two_batches_waits_for_sinks_that_are_behind() -> None:
     driver = _Driver()
-    _run(driver, StopRequestedError(), stopping=True)
+    assert _run(driver, StopRequestedError(), stopping=True) == [driver.owned]
     assert driver.drained == 1
 
 
@@ -204,6 +209,7 @@ def _epoch(log: Any = None, plan: Any = None) -> QueryRun:
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
     pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chains=(), naming=())
     pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)
+    log = log or SimpleNamespace(note_end=lambda _head: None)
     rest: Any = (Listener(), driver, log, [], pipeline, pacing, None, plan, None, _Lag())
     return _Started(cast(Any, spec), StopControl(), *rest)
 
