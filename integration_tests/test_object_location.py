@@ -223,3 +223,26 @@ def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay)
     assert each["PUT records"] < 1.1
     assert each["HEAD records"] < 1.1
     assert sum(number for name, number in each.items() if name not in {"LIST"}) < 6
+
+
+@pytest.mark.timeout(600)
+def test_commands_on_another_machine(pipeline: Pipeline, bucket: Bucket) -> None:
+    """They see head, and the driver answers them. The history of the other machine is not here."""
+    put_location(pipeline, bucket)
+    running = pipeline.start(until_caught_up=False)
+    running.await_output("running")
+    pipeline.workload.produce(_RECORDS)
+    move(pipeline)
+    assert pipeline.command("checkpoint", "--json").facts()["checkpoint"] >= 0
+    status = pipeline.command("status", "--json").facts()
+    assert status["completed"] == status["committed"] == pipeline.head.completed
+    pipeline.command("transactions").succeed()
+    pipeline.command("stop").succeed()
+    running.succeed()
+    assert pipeline.head.epoch == 1
+    move(pipeline)
+    pipeline.catch_up()
+    assert_exact(pipeline)
+    pipeline.command("stop", "--delete").succeed()
+    assert _below(bucket, "records") == []
+    assert pipeline.verdict().in_sink == _RECORDS
