@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections import Counter
 from collections.abc import Callable
 
@@ -233,7 +234,12 @@ def test_commands_on_another_machine(pipeline: Pipeline, bucket: Bucket) -> None
     running.await_output("running")
     pipeline.workload.produce(_RECORDS)
     move(pipeline)
-    assert pipeline.command("checkpoint", "--json").facts()["committed"] >= 0
+    assert pipeline.command("checkpoint", "--json").facts()["ok"]
+    deadline = time.monotonic() + 120
+    while pipeline.verdict().in_sink < _RECORDS:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    time.sleep(1)  # the last checkpoint is closed
     status = pipeline.command("status", "--json").facts()
     assert status["completed"] == status["committed"] == pipeline.head.completed
     pipeline.command("stop").succeed()
@@ -242,6 +248,6 @@ def test_commands_on_another_machine(pipeline: Pipeline, bucket: Bucket) -> None
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
-    pipeline.command("stop", "--delete").succeed()
+    pipeline.command("stop", "--delete", "--timeout", "5s").succeed()
     assert _below(bucket, "records") == []
     assert pipeline.verdict().in_sink == _RECORDS
