@@ -10,7 +10,8 @@ import pytest
 from integration_tests.cluster.pipeline import ClusterPipeline
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from tests.object_store import KEYS, Bucket, Wire, deaf, lost_answer, lost_request, through
+from integration_tests.harness.stores import cut_off_at, options_of
+from tests.object_store import KEYS, Bucket, Wire, deaf, lost_answer, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -25,15 +26,8 @@ def put_log(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> None
     sink.update(commit="write-ahead-log", slots=2)
     pipeline.spec["checkpoint"] |= {
         "log": str(bucket.address()),
-        "log_options": {
-            "endpoint": f"http://127.0.0.1:{port or bucket.port}",
-            "allow_http": True,
-            "region": "us-east-1",
-            "access_key_id": KEYS["access_key_id"],
-            "secret_access_key": "${env:STORE_SECRET}",
-        },
+        "log_options": options_of(pipeline, bucket, port),
     }
-    pipeline.environment["STORE_SECRET"] = KEYS["secret_access_key"]
 
 
 def assert_exact(pipeline: Pipeline, bucket: Bucket) -> None:
@@ -74,13 +68,7 @@ def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipelin
     pipeline.workload.produce(_RECORDS)
     points = ("writing@1", "after-decide@3")
     process = pipeline.start(arm=points)
-    for stem in points:
-        process.await_point(stem)
-        asked = len(line.requests)
-        line.behaviours[:] = [lost_request]
-        process.release(stem)
-        line.await_requests(asked + 3)
-        line.behaviours[:] = [through]
+    cut_off_at(process, line, points, 3)
     process.succeed()
     assert_exact(pipeline, bucket)
 

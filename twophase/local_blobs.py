@@ -14,6 +14,8 @@ from typing import BinaryIO, Final
 from eos.errors import HeadError
 from wal.durable import sync_folder
 
+_LOCATION: Final = "the checkpoint location"
+
 
 class LocalBlobStore:
     """A twophase.head.BlobStore in a folder that is there."""
@@ -121,15 +123,15 @@ def sweep(folder: Path) -> None:
 
 
 @contextmanager
-def naming(place: Path) -> Iterator[None]:
-    """Around a use of the disk: raises HeadError that names the place."""
+def naming(place: Path, whole: str = _LOCATION) -> Iterator[None]:
+    """Around a use of the disk: raises HeadError that names the place. `whole`: the folder that the user can mend."""
     try:
         yield
     except OSError as error:
-        raise unusable(place, error) from error
+        raise unusable(place, error, whole) from error
 
 
-def unusable(place: Path, error: OSError) -> HeadError:
+def unusable(place: Path, error: OSError, whole: str = _LOCATION) -> HeadError:
     """What to raise where the disk refuses."""
     message = f"{place} cannot be used: {error.strerror}"
-    return HeadError(message, remedy="see that the checkpoint location is there, writable and not full")
+    return HeadError(message, remedy=f"see that {whole} is there, writable and not full")

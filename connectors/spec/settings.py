@@ -38,21 +38,21 @@ _LOG: Final = "log"
 """Folder of all logs of a pipeline, below its checkpoint location, where the spec names no other place."""
 
 
-def _log_place(value: object, info: ValidationInfo) -> Path | str:
+def _folder_or_store(value: object, info: ValidationInfo) -> Path | str:
     """A URL of an object store as it is written, or a path."""
     if isinstance(value, str) and is_object_url(value):
         return value
     return local_path(value, info, EXAMPLES)
 
 
-LogLocation = Annotated[Path | str, PlainValidator(_log_place, json_schema_input_type=str)]
+FolderOrStore = Annotated[Path | str, PlainValidator(_folder_or_store, json_schema_input_type=str)]
 """A path of this machine, or the URL of an object store."""
 
 
 class CheckpointSettings(Strict):
     """`checkpoint`: where the pipeline's memory is, and how often it decides."""
 
-    location: LogLocation
+    location: FolderOrStore
     """Where decisions, positions and Spark's state are kept: a folder on a local disk, from the spec's folder; or
     `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Keep it."""
     location_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
@@ -62,7 +62,7 @@ class CheckpointSettings(Strict):
     head: Annotated[Url, database_url(EXAMPLE, is_installed)] | None = None
     """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
     are files at `location`."""
-    log: LogLocation | None = None
+    log: FolderOrStore | None = None
     """Where rows wait that are committed by a log: a path, or `s3://bucket/prefix`, `gs://bucket/prefix`,
     `az://container/prefix`; without it the folder `log` at `location`. Change it only where nothing waits."""
     log_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)

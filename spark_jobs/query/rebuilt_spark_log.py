@@ -22,16 +22,18 @@ from typing import Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import HeadError, SpecError
+from eos.errors import SpecError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.session.locked_dirs import temporary
 from twophase.head import BlobStore
 from twophase.head_value import HeadValue
+from twophase.local_blobs import naming
 from twophase.status import Status
 from twophase.values import SparkState
 from wal.private import replace_durably
 
+_SCRATCH: Final = "checkpoint.scratch"
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """`commits/N` of a batch without state and without a watermark."""
 
@@ -52,7 +54,7 @@ def refuse_state(spec: Spec) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltSparkLog(LocalSparkLog):
-    """See LocalSparkLog. `location`: a folder that may be lost. Each process has a private folder in it."""
+    """Spark's checkpoint folders below `location`, which may be lost. Each process has a private folder there."""
 
     newest: Callable[[], Status | None]
     """Reads head and its newest record. Raises HeadError."""
@@ -60,11 +62,11 @@ class RebuiltSparkLog(LocalSparkLog):
     """Opens the shelf that names the drivers which have ended with nothing planned. Raises HeadError."""
 
     def folder(self, incarnation: str) -> Path:
-        """See LocalSparkLog. Raises HeadError where this machine's folder cannot be written."""
+        """Return the folder of this process, and create its parent. Raises HeadError if the disk refuses that."""
         return _own_folder(self.location / "spark") / incarnation
 
     def state(self, incarnation: str) -> SparkState:
-        """See LocalSparkLog. Rebuilds the folder if it does not show the checkpoint that head has completed.
+        """Return the state of the folder, which is rebuilt first if it lacks the newest completed checkpoint.
 
         A start reads it until it has claimed head, and once after that. No other driver completes anything then.
         """
@@ -80,7 +82,7 @@ class RebuiltSparkLog(LocalSparkLog):
         return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=not has_ended)
 
     def note_end(self, head: HeadValue) -> None:
-        """See LocalSparkLog. Nothing is noted where the newest plan is not decided."""
+        """Note beside head that this driver ended with nothing planned, unless its newest plan is undecided."""
         if LocalSparkLog.state(self, head.incarnation).newest_planned != head.completed:
             return
         with self.ends() as ends:
@@ -103,16 +105,16 @@ class RebuiltSparkLog(LocalSparkLog):
             files[f"commits/{number}"] = _COMMIT
         if head.query_id is not None:
             files["metadata"] = json.dumps({"id": head.query_id})
-        with writing(folder):
+        with naming(folder, _SCRATCH):
             shutil.rmtree(folder, ignore_errors=True)
             for name, content in files.items():
                 replace_durably(folder / name, content.encode())
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
-        """See LocalSparkLog. Nothing: the decision has the plan."""
+        """Sync no file, since the decision's record holds the plan."""
 
     def sync_query(self, incarnation: str) -> None:
-        """See LocalSparkLog. Nothing: head has the id."""
+        """Sync no file, since head holds the query's id."""
 
 
 @contextmanager
@@ -140,15 +142,5 @@ _held: Final = ExitStack()
 @cache
 def _own_folder(parent: Path) -> Path:
     """Create this process's folder, and delete the folders of processes that have ended."""
-    with writing(parent):
+    with naming(parent, _SCRATCH):
         return _held.enter_context(temporary(parent))
-
-
-@contextmanager
-def writing(folder: Path) -> Iterator[None]:
-    """Around a use of the disk: raises HeadError that names the folder."""
-    try:
-        yield
-    except OSError as error:
-        message = f"{folder} cannot be written: {error.strerror}"
-        raise HeadError(message, remedy="see that checkpoint.scratch is writable and not full") from error

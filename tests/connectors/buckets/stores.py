@@ -18,7 +18,7 @@ RIGHTS = ("s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:ListBucket")
 
 
 def path_of(request: Request) -> str:
-    """Of its URL, with the bucket."""
+    """The prefix of the store's URL, with the bucket."""
     return request.head.split(b" ", 2)[1].partition(b"?")[0].decode()
 
 
