@@ -67,7 +67,7 @@ def test_h24_what_is_said_to_be_committed_and_is_not_is_committed_after_all(ids:
 
 
 def test_h24_a_driver_that_was_told_so_and_died_leaves_its_successor_what_to_commit(ids: Bench) -> None:
-    committable = told(ids, MySqlServer.commit_prepared)
+    committable = told(ids, lambda server, each: server.commit_prepared([each]))
     ids.commit(committable)
     assert (ids.count(), ids.witnesses(), ids.prepared()) == (ROWS, 1, [])
 
@@ -75,7 +75,7 @@ def test_h24_a_driver_that_was_told_so_and_died_leaves_its_successor_what_to_com
 def test_h24_the_oracle_sees_what_no_list_names(ids: Bench) -> None:
     table = SinkTable(ids.url, "rows_in")
     assert not table.is_held()
-    committable = told(ids, MySqlServer.commit_prepared)
+    committable = told(ids, lambda server, each: server.commit_prepared([each]))
     assert table.is_held() == is_mariadb(ids)
     ids.commit(committable)
     assert not table.is_held()

@@ -50,14 +50,19 @@ class CountedServer:
         self.asked += 1 + len(self._prepared)
         return [Listed(each, str(each)) for each in self._prepared]
 
-    def commit_prepared(self, transaction: TransactionId) -> None:
-        self.asked += 1
-        if transaction not in self._prepared:
-            raise ServerError(UNKNOWN_XID, "unknown XID")
-        self._prepared.remove(transaction)
+    def commit_prepared(self, transactions: Sequence[TransactionId]) -> list[ServerError | None]:
+        return [self._end(each) for each in transactions]
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
-        self.commit_prepared(transaction)
+        if (error := self._end(transaction)) is not None:
+            raise error
+
+    def _end(self, transaction: TransactionId) -> ServerError | None:
+        self.asked += 1
+        if transaction not in self._prepared:
+            return ServerError(UNKNOWN_XID, "unknown XID")
+        self._prepared.remove(transaction)
+        return None
 
     def missing_commits(self, committed: Collection[TransactionId]) -> Collection[TransactionId]:
         return ()

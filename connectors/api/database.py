@@ -47,6 +47,7 @@ class DatabaseUse:
     slots: int = 0  # of a sink with a log: its tasks do not connect
     learns: int = 0  # tables that a sink of several tables opens at once
     prepares: bool = False  # its tasks prepare transactions
+    commits: int = 1  # connections over which the driver commits these
     is_head: bool = False
 
 

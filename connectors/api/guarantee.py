@@ -28,6 +28,7 @@ class PipelineContext:
     max_dead_letters: int  # of a checkpoint
     mask: Callable[[str], str]  # removes the spec's secrets from a text
     location: Path  # of the checkpoints: a folder on a disk of the driver's machine
+    connections: int = 1  # over which a sink commits a checkpoint
     several_rows: bool = False  # whether a record may have several rows, which their column `_row` numbers
 
 

@@ -86,6 +86,9 @@ class CheckpointSettings(Strict):
     max_skipped: RecordLimit = 1000
     """A checkpoint in which a source with `on_bad_record: skip` leaves out more records stops the pipeline. A number,
     or a share of what the checkpoint reads of the source, such as `5%`; `100%`: no limit."""
+    connections: AtLeastOne = 4
+    """Connections over which the driver commits a checkpoint into one sink with `commit: two-phase`, one for each 16
+    transactions. More are faster with many tasks; the server must have room for them."""
     min_pause_s: Duration = Field(0.0, alias="min_pause")
     """From the end of a checkpoint to the begin of the next, at least: time for what else the machine has to do."""
 

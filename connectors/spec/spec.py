@@ -153,6 +153,7 @@ class Spec(Strict):
             max_dead_letters=self.checkpoint.max_dead_letters,
             mask=self.mask,
             location=self.checkpoint.folder,
+            connections=self.checkpoint.connections,
             several_rows=any(source.has_several_rows for source in self.sources),
         )
 

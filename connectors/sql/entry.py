@@ -450,12 +450,16 @@ class ServerEntry(TableEntry):
         direct = context.at_least_once
         slots = self.slots or SLOTS if self.is_logged and not direct else 0
         learns = LEARNS_AT_ONCE if self.has_several_tables else 0
-        return DatabaseUse(f"{self.name}:", self.url.reveal(), slots=slots, learns=learns, prepares=not direct)
+        prepares = not direct
+        commits = context.connections if prepares else 1
+        return DatabaseUse(
+            f"{self.name}:", self.url.reveal(), slots=slots, learns=learns, prepares=prepares, commits=commits
+        )
 
     def arguments(self, context: PipelineContext) -> dict[str, Any]:
         """They contain the password."""
         log = None if self.commit == TWO_PHASE else LogPlace(context.log_at, self.slots or SLOTS)
-        own = {"url": self.url.reveal(), "log": log, "timeout_s": context.timeout_s}
+        own = {"url": self.url.reveal(), "log": log, "timeout_s": context.timeout_s, "connections": context.connections}
         return {**super().arguments(context), **own}
 
     def read_dead_letters(self) -> list[DeadLetter]:

@@ -14,7 +14,8 @@ from connectors.sql.kind import Limit, kind_of, place_of
 from connectors.sql.statements import StatementError
 
 _DRIVER: Final = 3
-"""Of a sink without a log: to commit, to permit meanwhile or to ask what a start asks, and to ask about the others."""
+"""Of a sink without a log: to commit over one, to permit meanwhile or to ask what a start asks, and to ask about the
+others."""
 _HEAD: Final = 2
 _WORKERS: Final = 2
 """Python workers for each task at once: a task is read in one and written in another, and each may have either part."""
@@ -33,7 +34,8 @@ def connections(use: DatabaseUse, tasks: int) -> tuple[int, str]:
     kept = not use.prepares or kind_of(use.url).keeps_prepared(use.url)
     count = tasks * (_WORKERS if kept else 1)
     by = f"{count} kept by workers of {tasks} tasks at once" if kept else f"{count} for as many tasks at once"
-    return count + _DRIVER, f"{use.name} {by} and {_DRIVER} of the driver"
+    of_driver = _DRIVER + use.commits - 1
+    return count + of_driver, f"{use.name} {by} and {of_driver} of the driver"
 
 
 def check(uses: Sequence[DatabaseUse], tasks: int | None) -> Iterator[Finding]:

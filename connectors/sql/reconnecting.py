@@ -55,6 +55,11 @@ class ReconnectingConnection(Generic[C]):
         self._used_at = time.monotonic()
         return self._connection
 
+    def close_if_idle(self) -> None:
+        """Disconnect a connection that may be gone without a sign. Never raises."""
+        if time.monotonic() - self._used_at > self._idle_s:
+            self.close()
+
     def close(self) -> None:
         """Disconnect; the next call connects again. Never raises."""
         connection, self._connection = self._connection, None

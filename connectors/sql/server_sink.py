@@ -41,6 +41,7 @@ from connectors.sql.schema_migration import (
 from connectors.sql.server import C, P, Server, T
 from connectors.sql.statements import LET_GO_S, translate_errors
 from connectors.sql.table_settings import TableSettings, is_same_name
+from connectors.sql.two_phase.committing import CONNECTIONS
 from eos.errors import TargetError
 from twophase.ids import TransactionId
 from twophase.participants import Committer
@@ -67,6 +68,7 @@ class ServerSink(Server[C, T, P]):
         declared: types of columns that a start creates.
         repeats: rows may come twice (at-least-once), and no unique key of the table must refuse them.
         timeout_s: how long a checkpoint may take, and a task wait for its next rows.
+        connections: over which the driver commits a checkpoint, with `commit: two-phase`.
         letters: with a log, the sink of the dead letters, in the same database: it takes rows that the table refuses.
         most_letters: rows of one slot's share that may be refused.
     """
@@ -83,6 +85,7 @@ class ServerSink(Server[C, T, P]):
     declared: DeclaredTypes = field(default_factory=DeclaredTypes)
     repeats: bool = False
     timeout_s: float = LET_GO_S
+    connections: int = CONNECTIONS
     letters: ServerSink[C, T, P] | None = field(default=None, repr=False)
     most_letters: int = 0
     plans: tuple[P, ...] = field(default=(), repr=False)  # of an opened sink, as the two that follow

@@ -21,7 +21,7 @@ _DEBIAN_PACKAGE = "postgresql"
 _NO_CLUSTER = Path("/etc/postgresql-common/createcluster.d/eos.conf")
 
 _SETTINGS = (
-    "max_prepared_transactions=100",  # the server's default is 0
+    "max_prepared_transactions=1200",  # a thousand tasks of a checkpoint; the server's default is 0
     "max_connections=200",
     "listen_addresses=127.0.0.1",
     "shared_buffers=128MB",

@@ -32,7 +32,8 @@ _NO_TLS: Final = 0x00FFFFFF & ~0x00000800 & ~0x00000020  # every capability of t
 _AUTOCOMMIT: Final = 2
 _LONGLONG, _BLOB, _TEXT = 8, 252, 253
 _UTF8MB4, _BINARY = 45, 63
-_QUIT, _QUERY, _PING, _RESET = 1, 3, 14, 31
+_QUIT, _QUERY, _PING, _SET_OPTION, _RESET = 1, 3, 14, 27, 31
+_MORE: Final = 8  # results follow
 
 
 @contextmanager
@@ -65,6 +66,7 @@ class _MySql(Conversation):
         self._greet(number)
         self._read()
         self._write(_done(Changed()))
+        several = False
         while True:
             packet = self._read()
             if packet[0] == _QUIT:
@@ -72,17 +74,26 @@ class _MySql(Conversation):
             if packet[0] == _PING:
                 self._write(_done(Changed()))
                 continue
+            if packet[0] == _SET_OPTION:
+                several = packet[1:] == b"\0\0"
+                self._write(_END)
+                continue
             assert packet[0] in (_QUERY, _RESET), packet
-            statement = RESET if packet[0] == _RESET else packet[1:].decode(errors="surrogateescape")
-            answer = script.answer(number, statement)
-            if statement.startswith("LOAD DATA LOCAL"):
-                script.files.append(self._file())
-            if isinstance(answer, Cut):
-                return
-            if isinstance(answer, Asks):
-                script.files.append(self._file(answer.path))
-                answer = Changed()
-            self._answer(answer)
+            text = RESET if packet[0] == _RESET else packet[1:].decode(errors="surrogateescape")
+            statements = text.split(";") if several else [text]
+            while statements:
+                statement = statements.pop(0)
+                answer = script.answer(number, statement)
+                if statement.startswith("LOAD DATA LOCAL"):
+                    script.files.append(self._file())
+                if isinstance(answer, Cut):
+                    return
+                if isinstance(answer, Asks):
+                    script.files.append(self._file(answer.path))
+                    answer = Changed()
+                if isinstance(answer, Refused):
+                    statements.clear()
+                self._answer(answer, more=bool(statements))
 
     def _greet(self, number: int) -> None:
         low, high = _NO_TLS & 0xFFFF, _NO_TLS >> 16
@@ -90,10 +101,10 @@ class _MySql(Conversation):
         behind = struct.pack("<HBHHB", low, _UTF8MB4, _AUTOCOMMIT, high, 21) + bytes(10)
         self._write(head + behind + b"123456789012\0" + b"mysql_native_password\0")
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: Answer, *, more: bool) -> None:
         match answer:
             case Changed():
-                self._write(_done(answer))
+                self._write(_done(answer, _MORE if more else 0))
             case Refused(code, text):
                 self._write(b"\xff" + struct.pack("<H", int(code)) + b"#HY000" + text.encode())
             case Cut() | Silent() | Named() | Asks():
@@ -130,8 +141,8 @@ class _MySql(Conversation):
 _END: Final = b"\xfe" + struct.pack("<HH", 0, _AUTOCOMMIT)
 
 
-def _done(changed: Changed) -> bytes:
-    return b"\0" + _length(changed.rows) + b"\0" + struct.pack("<HH", _AUTOCOMMIT, changed.warnings)
+def _done(changed: Changed, status: int = 0) -> bytes:
+    return b"\0" + _length(changed.rows) + b"\0" + struct.pack("<HH", _AUTOCOMMIT | status, changed.warnings)
 
 
 def _column(value: Any) -> bytes:

@@ -102,6 +102,19 @@ class Session:
         except (pymysql.Error, OSError, ValueError) as error:
             raise of_driver(error) from error
 
+    def execute_each(self, statements: Sequence[str]) -> list[ServerError | None]:
+        """Run statements without values and rows, sent in one piece.
+
+        Return the answers, None for success. They end with the first error: the server runs nothing behind it.
+        """
+        done = 0
+        try:
+            for _ in self.driver.query_each(statements):
+                done += 1
+        except (pymysql.Error, OSError) as error:
+            return [*[None] * done, of_driver(error)][: len(statements)]
+        return [None] * done
+
     def send(self, statement: str | bytes, payload: memoryview | None = None) -> int:
         """Run a statement that is no format string, with the file that it may ask for; returns the rows it changed."""
         if payload is not None:

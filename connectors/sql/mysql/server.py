@@ -19,6 +19,7 @@ from connectors.sql.mysql.address import masked
 from connectors.sql.mysql.engine import Session
 from connectors.sql.mysql.errors import DUPLICATE_KEY, DUPLICATE_XID, ServerError
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.committing import CONNECTIONS
 from connectors.sql.two_phase.server import Listed
 from twophase.ids import TransactionId
 
@@ -36,8 +37,8 @@ class MySqlServer(Session):
     def prepared(self) -> Sequence[Listed]:
         return [_listed(branch) for branch in xa.recover(self)]
 
-    def commit_prepared(self, transaction: TransactionId) -> None:
-        xa.commit(self, transaction)
+    def commit_prepared(self, transactions: Sequence[TransactionId]) -> Sequence[ServerError | None]:
+        return xa.commit(self, transactions)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         xa.rollback(self, transaction)
@@ -58,9 +59,9 @@ class MySqlServer(Session):
         return zombie_connections.kill(self, name)
 
 
-def mysql_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:
-    """The driver's half of a sink. Connects when it is first asked. `url`: a secret."""
-    return TwoPhaseCommitter(name, pipeline, masked(url), partial(MySqlServer, url))
+def mysql_committer(name: str, url: str, pipeline: str, connections: int = CONNECTIONS) -> TwoPhaseCommitter:
+    """The driver's half of a sink. Connects when it is first asked. `url`: a secret. `connections`: for commits."""
+    return TwoPhaseCommitter(name, pipeline, masked(url), partial(MySqlServer, url), connections)
 
 
 def _listed(branch: xa.Branch) -> Listed:

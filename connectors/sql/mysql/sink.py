@@ -89,7 +89,7 @@ class MySqlSink(ServerSink[Session, Target, ColumnPlan]):
         return MySqlWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     def _two_phase_committer(self, pipeline: str) -> Committer:
-        return mysql_committer(self.name, self.url, pipeline)
+        return mysql_committer(self.name, self.url, pipeline, self.connections)
 
     def _doctor(
         self,

@@ -7,6 +7,7 @@ Both parts are written as hex literals, so that nothing needs escaping.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -71,9 +72,10 @@ def releases_xid(session: Session) -> bool:
         return False
 
 
-def commit(session: Session, transaction: TransactionId) -> None:
-    """Commit a prepared branch; `session` must be in autocommit. Raises ServerError, XAER_NOTA (1397) if unknown."""
-    session.execute(f"XA COMMIT {literal(transaction)}")
+def commit(session: Session, transactions: Sequence[TransactionId]) -> list[ServerError | None]:
+    """Commit prepared branches; `session` must be in autocommit. Return the answers up to the first error, which is
+    XAER_NOTA (1397) for an unknown branch."""
+    return session.execute_each([f"XA COMMIT {literal(each)}" for each in transactions])
 
 
 def rollback(session: Session, transaction: TransactionId) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -99,6 +99,22 @@ class Session:
                 return list(cursor.fetchall()) if cursor.description is not None else []
         except (psycopg.Error, OSError, UnicodeError) as error:
             raise server_error(error, closed=self.driver.closed) from error
+
+    def execute_each(self, statements: Sequence[str]) -> list[ServerError | None]:
+        """Run statements without values and rows, sent in one piece: each is a transaction, as if it was sent alone.
+
+        Return the answers, None for success, up to the first error. Statements behind that may have been run.
+        """
+        cursors = [self.driver.cursor() for _ in statements]
+        try:
+            with self.driver.pipeline() as pipeline:
+                for cursor, statement in zip(cursors, statements, strict=True):
+                    cursor.execute(statement.encode(), prepare=False)
+                    pipeline.sync()  # ends the transaction: without it all would be one
+        except (psycopg.Error, OSError) as error:
+            done = takewhile(lambda each: each.statusmessage is not None, cursors)
+            return [*(None for _ in done), server_error(error, closed=self.driver.closed)][: len(statements)]
+        return [None] * len(statements)
 
     def copy(self, statement: str, parts: Sequence[memoryview]) -> int:
         """Run a COPY … FROM STDIN with this data; returns the number of rows. Raises ServerError."""

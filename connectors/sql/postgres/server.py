@@ -12,7 +12,9 @@ from typing import Final
 from connectors.sql.postgres import zombie_connections
 from connectors.sql.postgres.address import masked
 from connectors.sql.postgres.engine import Session
+from connectors.sql.postgres.errors import ServerError
 from connectors.sql.two_phase.committer import TwoPhaseCommitter
+from connectors.sql.two_phase.committing import CONNECTIONS
 from connectors.sql.two_phase.server import Listed
 from twophase.ids import TransactionId
 
@@ -25,9 +27,10 @@ def prepare(session: Session, transaction: TransactionId) -> None:
     session.execute(f"PREPARE TRANSACTION {_literal(transaction)}")
 
 
-def commit(session: Session, transaction: TransactionId) -> None:
-    """Commit what was prepared on any connection to this database. Raises ServerError, 42704 if it is unknown."""
-    session.execute(f"COMMIT PREPARED {_literal(transaction)}")
+def commit(session: Session, transactions: Sequence[TransactionId]) -> list[ServerError | None]:
+    """Commit what was prepared on any connection to this database. Return the answers up to the first error, which is
+    42704 for an unknown transaction."""
+    return session.execute_each([f"COMMIT PREPARED {_literal(each)}" for each in transactions])
 
 
 def rollback(session: Session, transaction: TransactionId) -> None:
@@ -66,8 +69,8 @@ class PostgresServer(Session):
     def prepared(self) -> Sequence[Listed]:
         return listed(self)
 
-    def commit_prepared(self, transaction: TransactionId) -> None:
-        commit(self, transaction)
+    def commit_prepared(self, transactions: Sequence[TransactionId]) -> Sequence[ServerError | None]:
+        return commit(self, transactions)
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         rollback(self, transaction)
@@ -85,6 +88,6 @@ class PostgresServer(Session):
         return zombie_connections.kill(self, name)
 
 
-def postgres_committer(name: str, url: str, pipeline: str) -> TwoPhaseCommitter:
-    """The driver's half of a sink. Connects when it is first asked. `url`: a secret."""
-    return TwoPhaseCommitter(name, pipeline, masked(url), partial(PostgresServer, url))
+def postgres_committer(name: str, url: str, pipeline: str, connections: int = CONNECTIONS) -> TwoPhaseCommitter:
+    """The driver's half of a sink. Connects when it is first asked. `url`: a secret. `connections`: for commits."""
+    return TwoPhaseCommitter(name, pipeline, masked(url), partial(PostgresServer, url), connections)

@@ -103,7 +103,7 @@ class PostgresSink(ServerSink[Session, Target, ColumnPlan]):
         return PostgresWriter(self.name, self.url, self.target, self.plans, transaction, self._let_go_s)
 
     def _two_phase_committer(self, pipeline: str) -> Committer:
-        return postgres_committer(self.name, self.url, pipeline)
+        return postgres_committer(self.name, self.url, pipeline, self.connections)
 
     def _doctor(
         self,

@@ -10,8 +10,9 @@ from connectors.owner import Owner
 from connectors.sql import claims, tables
 from connectors.sql.reconnecting import ReconnectingConnection
 from connectors.sql.slots import begin_slots, check_count, hold_slot, move_slot, raise_slots, read_count
-from connectors.sql.statements import Connected, StatementError, in_transaction
+from connectors.sql.statements import Connected, in_transaction
 from connectors.sql.two_phase import permits, undoing
+from connectors.sql.two_phase.committing import CONNECTIONS, Answers, ParallelCommits, check_known, stops
 from connectors.sql.two_phase.server import Listed, Server, listed
 from eos.errors import IdentityError, SetBackError, SinkUnavailableError
 from twophase import faults
@@ -63,16 +64,22 @@ def _count(
 
 
 class TwoPhaseCommitter:
-    """One kept connection, in autocommit: an open transaction would make the commit fail (H4)."""
+    """One kept connection, in autocommit: an open transaction would make the commit fail (H4). Commits use more."""
 
     permits_once: Final = False
     slots: Final[frozenset[int]] = frozenset()
 
-    def __init__(self, name: str, pipeline: str, where: str, connect: Callable[[], Server]) -> None:
-        """`where`: the server, for messages, without secrets; `connect`: a new connection each time."""
+    def __init__(
+        self, name: str, pipeline: str, where: str, connect: Callable[[], Server], connections: int = CONNECTIONS
+    ) -> None:
+        """`where`: the server, for messages, without secrets; `connect`: a new connection each time.
+
+        `connections`: for commits at once.
+        """
         self.name = name
         self._where = where
         self._kept = ReconnectingConnection(f"sink {name} at {where}", connect)
+        self._commits = ParallelCommits(f"sink {name} at {where}", connect, connections)
         self._pipeline = pipeline
         self._sink = sink_key(name)
 
@@ -119,13 +126,12 @@ class TwoPhaseCommitter:
         self, checkpoint_id: int, committables: Sequence[Committable], *, own: bool = False, known: int | None = None
     ) -> Sequence[CommitOutcome]:
         with self._kept.use(f"committing checkpoint {checkpoint_id}"):
-            asked, said = _with_rows(committables), set[TransactionId]()
-            for number, each in enumerate(asked):
-                if self._commit(each):
-                    said.add(each.transaction)
-                if number == 0 and len(asked) > 1:
-                    faults.point("between-commits", checkpoint_id, each.transaction.sink)
-            unknown = [each.transaction for each in asked if each.transaction not in said]
+            asked = self._transactions(committables)
+            answers = self._commit(checkpoint_id, asked)
+            for each in asked:
+                check_known(answers.get(each))
+            said = {each for each, answer in answers.items() if answer is None}
+            unknown = [each for each in asked if each not in said]
             found = self._look_up([*unknown, *self._kept.open().missing_commits(said)])
         return [found.get(each.transaction, CommitOutcome.COMMITTED) for each in committables]
 
@@ -138,11 +144,8 @@ class TwoPhaseCommitter:
 
     def missing_committables(self, checkpoint_id: int, committables: Sequence[Committable]) -> Sequence[Committable]:
         with self._kept.use(f"asking what is lost of checkpoint {checkpoint_id}"):
-            asked = _with_rows(committables)
-            for each in asked:
-                self._check_variant(each)
-            found = self._look_up([each.transaction for each in asked])
-            return [each for each in asked if found[each.transaction] is CommitOutcome.LOST]
+            found = self._look_up(self._transactions(committables))
+            return [each for each in committables if found.get(each.transaction) is CommitOutcome.LOST]
 
     def permit_rewrite(self, scope: Scope) -> None:
         """See Committer. A permit as any other: who writes again holds it."""
@@ -183,19 +186,22 @@ class TwoPhaseCommitter:
     def close(self) -> None:
         """See Committer. The next call connects again."""
         self._kept.close()
+        self._commits.close()
 
-    def _commit(self, committable: Committable) -> bool:
-        """Whether the server says that it is committed; False: that is to be looked up."""
-        self._check_variant(committable)
-        try:
-            self._kept.open().commit_prepared(committable.transaction)
-        except StatementError as error:
-            if error.disconnected:
-                self._kept.close()  # it may or may not have landed: the same look-up on a new connection decides
-            elif not (error.in_doubt or error.lock_wait or error.rolled_back):
-                raise
-            return False
-        return True
+    def _commit(self, checkpoint_id: int, asked: Sequence[TransactionId]) -> Answers:
+        """Commit the first one alone: if the server does not answer it, no other commit waits for an answer."""
+        answers = self._commits.commit(self._kept, asked[:1])
+        if len(asked) < 2 or stops(answers[asked[0]]):
+            return answers
+        faults.point("between-commits", checkpoint_id, self._sink)
+        return {**answers, **self._commits.commit(self._kept, asked[1:])}
+
+    def _transactions(self, committables: Sequence[Committable]) -> list[TransactionId]:
+        """Those with rows. Raises IdentityError for rows in a log."""
+        asked = _with_rows(committables)
+        for each in asked:
+            self._check_variant(each)
+        return [each.transaction for each in asked]
 
     def _check_variant(self, committable: Committable) -> None:
         if is_of_log(committable):

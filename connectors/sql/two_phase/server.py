@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from connectors.sql.statements import Connected
+from connectors.sql.statements import Connected, StatementError
 from twophase.ids import TransactionId
 
 
@@ -24,8 +24,12 @@ class Server(Connected, Protocol):
     def prepared(self) -> Sequence[Listed]:
         """All prepared transactions that the server tells of."""
 
-    def commit_prepared(self, transaction: TransactionId) -> None:
-        """Commit one, from whichever connection it was prepared."""
+    def commit_prepared(self, transactions: Sequence[TransactionId]) -> Sequence[StatementError | None]:
+        """Commit these in their order, from whichever connections they were prepared.
+
+        Return the answers to the first ones, at least to one; None: committed. The last answer may be an error, behind
+        which nothing was sent, or nothing else is known: these transactions are committed by another call.
+        """
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
         """Roll one back. That it answers says nothing (H19): the listing and the witness do."""
