@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from benchmarks.scale.commits import measure as measure_commits
 from benchmarks.scale.logins import measure as measure_logins
 from benchmarks.scale.measured import Work, measure
 from benchmarks.scale.tables import ManyTables, measure_tables
@@ -103,6 +104,29 @@ def logins(
     services = obtain(kind)
     for sink, direct in ((Sink.POSTGRESQL, False), (Sink.POSTGRESQL, True), (Sink.MYSQL, True)):
         _say(measure_logins(services, sink.value, direct=direct, tasks=tasks, rounds=rounds), services, log)
+
+
+@app.command()
+def commits(
+    connections: Annotated[list[int] | None, typer.Argument(help="over which a checkpoint is committed")] = None,
+    transactions: Annotated[int, typer.Option(help="of a checkpoint")] = 1000,
+    rounds: Annotated[int, typer.Option(help="each number of connections by turns")] = 5,
+    sink: Annotated[Sink | None, typer.Option(help="the server that is written to; both without it")] = None,
+    kind: Kind = "auto",
+    log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
+) -> None:
+    """Commit the transactions of a checkpoint over one connection and over several, without Spark.
+
+    `commits_ms` is the time of all commits, with the look-up of their witnesses on MariaDB; CPU is that of the driver
+    and of the server. `connections` are the committer's at the server. All are medians; `time_ratio` is the median of
+    the rounds, to the first number of connections.
+    """
+    services = obtain(kind)
+    for each in [sink] if sink is not None else list(Sink):
+        for found in measure_commits(
+            services, each.value, transactions=transactions, connections=connections or [1, 4, 8], rounds=rounds
+        ):
+            _say(found, services, log)
 
 
 @app.command()

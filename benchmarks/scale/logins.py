@@ -50,19 +50,19 @@ class _Case:
     def run(self, tasks: int, *, kept: bool) -> _Cost:
         """Write a checkpoint; measure its tasks alone."""
         scope = self._scope()
-        _forget()
+        forget_connections()
         time.sleep(1.5)  # PostgreSQL counts a login a moment later
-        logins, server, client, began = self.logins(), _cpu_s(self.server), time.process_time(), time.perf_counter()
+        logins, server, client, began = self.logins(), cpu_s(self.server), time.process_time(), time.perf_counter()
         written = []
         for task in range(tasks):
             first = (self.checkpoint_id * tasks + task) * _ROWS
             write = self.driver.write_directly if self.direct else self.driver.prepare
             written.append(write(scope, *rows(first, first + _ROWS), task=task))
             if not kept:
-                _forget()
+                forget_connections()
         time_s, client_s = time.perf_counter() - began, time.process_time() - client
         time.sleep(1.5)  # and a connection that has ended is accounted for by then
-        cost = _Cost(time_s, client_s, _cpu_s(self.server) - server, self.logins() - logins)
+        cost = _Cost(time_s, client_s, cpu_s(self.server) - server, self.logins() - logins)
         if not self.direct:
             self.driver.decided[self.checkpoint_id] = written
             self.driver.commit(self.checkpoint_id)
@@ -79,7 +79,7 @@ class _Case:
 
 def measure(services: Services, sink: str, *, direct: bool, tasks: int, rounds: int) -> dict[str, Any]:
     """Run the pairs; return the facts of a line. Raises RuntimeError where not each row is there once."""
-    with _on_postgres() if sink == "postgresql" else _on_mysql(services) as (target, server, logins):
+    with on_postgres() if sink == "postgresql" else on_mysql(services) as (target, server, logins):
         case = _Case(SinkDriver(target), server, logins, direct)
         case.driver.start()
         try:
@@ -87,7 +87,7 @@ def measure(services: Services, sink: str, *, direct: bool, tasks: int, rounds: 
             pairs = [(case.run(tasks, kept=False), case.run(tasks, kept=True)) for _ in range(rounds)]
         finally:
             case.driver.close()  # rolls back what a failure has left prepared
-            _forget()
+            forget_connections()
         arrived, expected = len(target.rows()), case.checkpoint_id * tasks * _ROWS
         if arrived != expected or sum(target.rows().values()) != expected:
             message = f"{arrived} of {expected} rows have arrived"
@@ -114,12 +114,13 @@ def _facts(name: str, costs: list[_Cost], tasks: int) -> dict[str, float]:
     }
 
 
-def _forget() -> None:
+def forget_connections() -> None:
+    """Close the connections that tasks of this process have left to later ones."""
     for each in list(pool._pool.idle):
         pool.forget(each.login)
 
 
-def _cpu_s(server: psutil.Process) -> float:
+def cpu_s(server: psutil.Process) -> float:
     """With its children, those that have ended too."""
     found = sum(server.cpu_times()[:4])
     for child in server.children(recursive=True):
@@ -131,7 +132,8 @@ def _cpu_s(server: psutil.Process) -> float:
 
 
 @contextmanager
-def _on_postgres() -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[], int]]]:
+def on_postgres() -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[], int]]]:
+    """A table at PostgreSQL, the process of the server, and the number of logins so far."""
     server, name = Postgres(), f"eos_{secrets.token_hex(5)}"
     server.up()
     execute(f"{server.url}postgres", f"CREATE DATABASE {name}")
@@ -144,7 +146,8 @@ def _on_postgres() -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[]
 
 
 @contextmanager
-def _on_mysql(services: Services) -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[], int]]]:
+def on_mysql(services: Services) -> Iterator[tuple[DatabaseTarget, psutil.Process, Callable[[], int]]]:
+    """A table at MariaDB, the process of the server, and the number of logins so far."""
     name = f"eos_{secrets.token_hex(5)}"
     databases.create(services, name)
     asking = sqlalchemy.create_engine(services.admin_database_url, poolclass=sqlalchemy.StaticPool)

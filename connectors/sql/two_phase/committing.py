@@ -82,9 +82,15 @@ class ParallelCommits:
         return {**answers, **_commit_on(own, [each for each in transactions if each not in answers])}
 
     def close(self) -> None:
-        """Disconnect. Never raises."""
+        """Disconnect, and return when no thread is left. Never raises."""
         with self._lock:
-            self._close_further()
+            closing, self._closing = self._closing, None
+            if closing is not None:
+                closing.cancel()
+            for each in self._further:
+                each.close()
+        if closing is not None and closing is not threading.current_thread():
+            closing.join()
 
     @contextmanager
     def _use(self, count: int) -> Iterator[Sequence[ReconnectingConnection[Server]]]:
@@ -101,12 +107,6 @@ class ParallelCommits:
                 self._closing = threading.Timer(IDLE_S, self.close)
                 self._closing.name, self._closing.daemon = "eos-idle-commits", True
                 self._closing.start()
-
-    def _close_further(self) -> None:
-        if self._closing is not None:
-            self._closing.cancel()
-        for each in self._further:
-            each.close()
 
 
 def _commit_if_connected(
