@@ -56,11 +56,11 @@ class _Case:
         """Measure the commits of a checkpoint, behind a small one for which its connections are opened."""
         assert isinstance(self.driver.sink, ServerSink)
         sink = replace(self.driver.sink, connections=connections)
-        self.driver.committer.close()
         with closing(sink.committer(self.driver.pipeline)) as committer:
             first = self._prepare(connections * LEAST_SHARE + 1)
             second = self._prepare(transactions)
             forget_connections()
+            self.driver.committer.close()  # it has permitted both, and connects again for the next ones
             time.sleep(1)  # MariaDB: the connections of the tasks are still being closed
             self._commit(committer, first)
             server_s, client_s, began_s = cpu_s(self.server), time.process_time(), time.perf_counter()

@@ -7,8 +7,10 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _COMMITTER: Final = "connectors/sql/two_phase/committer.py"
+_COMMITTING: Final = "connectors/sql/two_phase/committing.py"
 _MYSQL: Final = "connectors/sql/mysql/"
 _TESTS: Final = "tests/connectors/sql/test_commit_played.py::"
+_PARALLEL: Final = "integration_tests/test_parallel_commits.py::"
 _LOOKED_UP: Final = (f"{_TESTS}test_an_unknown_outcome_is_looked_up",)
 _MARIADB: Final = (f"{_TESTS}test_h24_mariadb_s_word_for_a_commit_is_checked",)
 _REMINDED: Final = (f"{_TESTS}test_h24_a_name_is_given_back_only_to_what_mariadb_holds",)
@@ -18,33 +20,91 @@ MUTANTS: Final = (
         name="a database's commit with an unknown outcome is taken for done",
         rule="R7",
         path=_COMMITTER,
-        before="                if self._commit(each):\n                    said.add(each.transaction)",
-        after="                self._commit(each)\n                said.add(each.transaction)",
+        before="            said = {each for each, answer in answers.items() if answer is None}",
+        after="            said = {*answers}",
         caught_by=_LOOKED_UP,
     ),
     Mutant(
         name="an outcome is looked up on the connection that was lost",
         rule="R7",
-        path=_COMMITTER,
-        before="                self._kept.close()  # it may or may not have landed: the same look-up on a new connection decides",
-        after="                pass",
+        path=_COMMITTING,
+        before="            connection.close()  # the last one may or may not have landed: a look-up on another connection decides",
+        after="            pass",
         caught_by=_LOOKED_UP,
     ),
     Mutant(
         name="an error that leaves a prepared transaction in doubt stops the commit",
         rule="R7",
-        path=_COMMITTER,
-        before="            elif not (error.in_doubt or error.lock_wait or error.rolled_back):",
-        after="            elif not (error.lock_wait or error.rolled_back):",
+        path=_COMMITTING,
+        before="(answer.disconnected or answer.in_doubt or answer.lock_wait or answer.rolled_back):",
+        after="(answer.disconnected or answer.lock_wait or answer.rolled_back):",
         caught_by=_LOOKED_UP,
     ),
     Mutant(
         name="an error that says nothing of the transaction is looked up as an unknown outcome",
         rule="R7",
         path=_COMMITTER,
-        before="            elif not (error.in_doubt or error.lock_wait or error.rolled_back):\n                raise\n",
+        before="            for each in asked:\n                check_known(answers.get(each))\n",
         after="",
         caught_by=(f"{_TESTS}test_an_error_that_says_nothing_of_the_transaction_stops_the_commit",),
+    ),
+    Mutant(
+        name="what is sent behind an error counts as committed",
+        rule="R7",
+        path=_COMMITTING,
+        before="        answers |= zip(left, found, strict=False)",
+        after="        answers |= zip(left, [*found, *[None] * len(left)], strict=False)",
+        caught_by=(f"{_PARALLEL}test_one_connection_is_cut_in_the_middle",),
+    ),
+    Mutant(
+        name="an error of the first of several commits is taken for the answer to all",
+        rule="R7",
+        path=_COMMITTING,
+        before="        left = left[len(found) :]",
+        after="        left = left[_BATCH:]",
+        caught_by=(f"{_TESTS}test_of_several_that_are_sent_in_one_piece_one_is_unknown",),
+    ),
+    Mutant(
+        name="the share of a connection that cannot be opened waits",
+        rule="docs/reference/sinks.md, Connections",
+        path=_COMMITTING,
+        before="        return {**answers, **_commit_on(own, [each for each in transactions if each not in answers])}",
+        after="        return answers",
+        caught_by=(
+            f"{_PARALLEL}test_a_database_of_postgresql_without_room_gets_all_commits_over_the_connections_that_there_are",
+        ),
+    ),
+    Mutant(
+        name="a connection whose commit was not answered commits on",
+        rule="R7",
+        path=_COMMITTING,
+        before="        if stops(last):\n            break\n",
+        after="        if stops(last):\n            pass\n",
+        caught_by=(f"{_PARALLEL}test_one_connection_is_cut_in_the_middle",),
+    ),
+    Mutant(
+        name="connections for commits stay open",
+        rule="docs/reference/sinks.md, Connections",
+        path=_COMMITTING,
+        before="                self._closing.start()",
+        after="                pass",
+        caught_by=(f"{_PARALLEL}test_connections_are_closed_when_nothing_is_committed",),
+    ),
+    Mutant(
+        name="what MySQL has not run behind an error counts as done",
+        rule="R7",
+        path=f"{_MYSQL}engine.py",
+        before="            return [*[None] * done, of_driver(error)][: len(statements)]",
+        after="            return [*[None] * done, of_driver(error), *[None] * len(statements)][: len(statements)]",
+        caught_by=(f"{_TESTS}test_of_several_that_are_sent_in_one_piece_the_connection_is_lost",),
+    ),
+    Mutant(
+        name="what PostgreSQL has not answered counts as done",
+        rule="R7",
+        path="connectors/sql/postgres/engine.py",
+        before="            done = takewhile(lambda each: each.statusmessage is not None, cursors)",
+        after="            done = cursors[:-1]",
+        caught_by=(f"{_TESTS}test_of_several_that_are_sent_in_one_piece_the_connection_is_lost",),
     ),
     Mutant(
         name="a transaction that the server still lists is taken for lost without a look at its name",

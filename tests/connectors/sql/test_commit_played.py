@@ -65,6 +65,44 @@ def test_an_unknown_outcome_is_looked_up(
     assert (asked & looked == set()) == (said == "lost"), "a connection that is gone is not asked once more"
 
 
+@pytest.mark.parametrize("at", [0, 1, 2, 3])
+def test_of_several_that_are_sent_in_one_piece_one_is_unknown(played: Played, at: int) -> None:
+    """Each has its own answer: the others are committed, also the ones behind it, and nothing else is looked up."""
+    asked = [Committable(transaction(task), rows=1) for task in range(4)]
+    unknown = asked[at]
+
+    def answer(statement: str) -> Changed | Refused:
+        return played.unknown if _names(statement, unknown) else Changed()
+
+    played.script.on(COMMITTING, answer)
+    played.script.on("SELECT checkpoint_id.*FROM eos_witness", seen(*asked))
+    played.script.on(LISTING, [])
+    played.script.on(WITNESS, [(1,)])
+    outcomes = [CommitOutcome.ALREADY_COMMITTED if each is unknown else CommitOutcome.COMMITTED for each in asked]
+    assert played.committer.commit(7, asked) == outcomes
+    assert len(played.script.statements(WITNESS)) == 1
+    sent = played.script.statements(COMMITTING)
+    if played.end == "KILL":  # PostgreSQL may have run those behind the error: they are sent a second time
+        assert [sum(_names(statement, each) for statement in sent) for each in asked] == [1] * 4
+
+
+def test_of_several_that_are_sent_in_one_piece_the_connection_is_lost(played: Played) -> None:
+    """Of the others nothing was heard: each is looked up on another connection."""
+    asked = [Committable(transaction(task), rows=1) for task in range(4)]
+    played.script.on(COMMITTING, Changed(), Changed(), Cut())
+    played.script.on("SELECT checkpoint_id.*FROM eos_witness", seen(*asked[:2]))
+    played.script.on(LISTING, played.lists(asked[3].transaction))
+    played.script.on(WITNESS, [(1,)])
+    committed, already, later = CommitOutcome.COMMITTED, CommitOutcome.ALREADY_COMMITTED, CommitOutcome.RETRY_LATER
+    assert played.committer.commit(7, asked) == [committed, committed, already, later]
+
+
+def _names(statement: str, committable: Committable) -> bool:
+    """Whether a statement is about this transaction."""
+    branch = committable.transaction.branch
+    return branch in statement or branch.encode().hex() in statement
+
+
 def test_an_error_that_says_nothing_of_the_transaction_stops_the_commit(played: Played) -> None:
     full = Refused(1021 if played.unknown.code == 1397 else "53100", "disk full")
     played.script.on(COMMITTING, full)
