@@ -99,6 +99,12 @@ def test_a_role_and_a_database_of_postgresql_with_too_few(
     assert limits[-1].check.startswith(f"CONNECTION LIMIT of {name} at ")
 
 
+def test_connections_for_commits_are_counted(postgres_database: str) -> None:
+    """`checkpoint.connections` is the number of all connections that commit, one of which each sink has anyway."""
+    one, four = (connections(DatabaseUse("sink:", postgres_database, prepares=True, commits=n), 2)[0] for n in (1, 4))
+    assert (one, four) == (7, 10)
+
+
 @pytest.mark.alone  # it counts all connections to the servers
 def test_connections_in_use_are_counted(postgres_database: str, database: str) -> None:
     for url, session in ((postgres_database, PostgresSession), (database, MySqlSession)):

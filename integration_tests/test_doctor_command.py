@@ -35,8 +35,8 @@ def test_the_target_is_compared_with_what_the_steps_give(
     assert findings["steps"]["detail"] == "rows gives id BIGINT, word STRING, payload STRING"
     assert "the rows fit" in findings["warehouse: columns"]["detail"]
     (limit,) = (each for check, each in findings.items() if check.startswith("max_connections of "))
-    of_mariadb = "a run opens up to 5: warehouse: 2 for as many tasks at once and 3 of the driver"
-    of_mysql = "a run opens up to 7: warehouse: 4 kept by workers of 2 tasks at once and 3 of the driver"
+    of_mariadb = "a run opens up to 8: warehouse: 2 for as many tasks at once and 6 of the driver"
+    of_mysql = "a run opens up to 10: warehouse: 4 kept by workers of 2 tasks at once and 6 of the driver"
     assert (of_mysql if services.database.name == "MySQL" else of_mariadb) in limit["detail"]
     topic = pipeline.workload.topic
     beginning = findings["incoming: starting_offsets"]["detail"]

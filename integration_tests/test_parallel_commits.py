@@ -203,7 +203,7 @@ def test_one_connection_is_cut_in_the_middle(case: Case, monkeypatch: pytest.Mon
     outcomes = case.committer.commit(0, written)
     left = outcomes.count(CommitOutcome.RETRY_LATER)
     assert (cuts.happened, outcomes.count(COMMITTED)) == (1, TASKS - left)
-    assert 0 < left <= TASKS // 4, "what this connection had not committed, and nothing else"
+    assert 0 < left <= TASKS // 4, "the rest of this connection's share"
     assert len(case.driver.prepared()) == left
     commit_to_the_end(case)
     case.assert_committed_once()
@@ -228,7 +228,7 @@ def test_a_driver_that_is_replaced_in_the_middle_has_its_successor_commit_the_re
 
 @pytest.mark.fault
 def test_commits_that_are_never_answered_are_given_up_together(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time limit is the one of a single answer, however many connections and transactions wait."""
+    """The time limit is that of a single answer, however many connections and transactions wait."""
     written = case.prepare()
     monkeypatch.setattr(mysql_address, "_NETWORK_TIMEOUT_S", 2)
     for module in (mysql_address, postgres_address):

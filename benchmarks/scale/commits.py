@@ -28,7 +28,7 @@ from twophase.values import Committable
 _AT_ONCE: Final = 8
 """Tasks that prepare."""
 
-_CONNECTED: Final = {  # without the one that asks
+_CONNECTED: Final = {  # without the connection that asks
     "mysql": "SELECT COUNT(*) - 1 FROM information_schema.processlist WHERE db = DATABASE()",
     "postgresql": "SELECT COUNT(*) - 1 FROM pg_stat_activity WHERE datname = current_database()",
 }

@@ -56,7 +56,7 @@ class ReconnectingConnection(Generic[C]):
         return self._connection
 
     def close_if_idle(self) -> None:
-        """Disconnect a connection that may be gone without a sign. Never raises."""
+        """Disconnect a connection that may be broken without a sign. Never raises."""
         if time.monotonic() - self._used_at > self._idle_s:
             self.close()
 

@@ -28,7 +28,7 @@ MUTANTS: Final = (
         name="an outcome is looked up on the connection that was lost",
         rule="R7",
         path=_COMMITTING,
-        before="            connection.close()  # the last one may or may not have landed: a look-up on another connection decides",
+        before="            connection.close()  # the last commit may or may not have landed: a look-up on another connection decides",
         after="            pass",
         caught_by=_LOOKED_UP,
     ),
@@ -49,7 +49,7 @@ MUTANTS: Final = (
         caught_by=(f"{_TESTS}test_an_error_that_says_nothing_of_the_transaction_stops_the_commit",),
     ),
     Mutant(
-        name="what is sent behind an error counts as committed",
+        name="a commit that is sent behind an error counts as committed",
         rule="R7",
         path=_COMMITTING,
         before="        answers |= zip(left, found, strict=False)",
@@ -91,7 +91,7 @@ MUTANTS: Final = (
         caught_by=(f"{_PARALLEL}test_connections_are_closed_when_nothing_is_committed",),
     ),
     Mutant(
-        name="what MySQL has not run behind an error counts as done",
+        name="a commit that MySQL has not run behind an error counts as done",
         rule="R7",
         path=f"{_MYSQL}engine.py",
         before="            return [*[None] * done, of_driver(error)][: len(statements)]",
@@ -99,7 +99,7 @@ MUTANTS: Final = (
         caught_by=(f"{_TESTS}test_of_several_that_are_sent_in_one_piece_the_connection_is_lost",),
     ),
     Mutant(
-        name="what PostgreSQL has not answered counts as done",
+        name="a commit that PostgreSQL has not answered counts as done",
         rule="R7",
         path="connectors/sql/postgres/engine.py",
         before="            done = takewhile(lambda each: each.statusmessage is not None, cursors)",

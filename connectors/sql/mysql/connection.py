@@ -160,7 +160,7 @@ class LoadingConnection(GuardedConnection):
     def query_each(self, statements: Sequence[str]) -> Iterator[None]:
         """Run statements without rows, sent in one piece, and yield at each that the server has done.
 
-        The server runs none behind an error. Several statements in one text are allowed here alone.
+        The server runs nothing behind an error. Only this method may send several statements in one text.
         Raises pymysql.Error, OSError.
         """
         self._allow_several(True)

@@ -101,7 +101,7 @@ class Session:
             raise server_error(error, closed=self.driver.closed) from error
 
     def execute_each(self, statements: Sequence[str]) -> list[ServerError | None]:
-        """Run statements without values and rows, sent in one piece: each is a transaction, as if it was sent alone.
+        """Run statements without values and rows, sent in one piece: each is a transaction.
 
         Return the answers, None for success, up to the first error. Statements behind that may have been run.
         """
@@ -110,7 +110,7 @@ class Session:
             with self.driver.pipeline() as pipeline:
                 for cursor, statement in zip(cursors, statements, strict=True):
                     cursor.execute(statement.encode(), prepare=False)
-                    pipeline.sync()  # ends the transaction: without it all would be one
+                    pipeline.sync()  # ends the transaction: otherwise one would hold all statements
         except (psycopg.Error, OSError) as error:
             done = takewhile(lambda each: each.statusmessage is not None, cursors)
             return [*(None for _ in done), server_error(error, closed=self.driver.closed)][: len(statements)]

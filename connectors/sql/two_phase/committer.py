@@ -189,7 +189,7 @@ class TwoPhaseCommitter:
         self._commits.close()
 
     def _commit(self, checkpoint_id: int, asked: Sequence[TransactionId]) -> Answers:
-        """Commit the first one alone: if the server does not answer it, no other commit waits for an answer."""
+        """Commit the first one before the others: if the server does not answer it, no other commit waits."""
         answers = self._commits.commit(self._kept, asked[:1])
         if len(asked) < 2 or stops(answers[asked[0]]):
             return answers
@@ -197,7 +197,7 @@ class TwoPhaseCommitter:
         return {**answers, **self._commits.commit(self._kept, asked[1:])}
 
     def _transactions(self, committables: Sequence[Committable]) -> list[TransactionId]:
-        """Those with rows. Raises IdentityError for rows in a log."""
+        """Return the transactions that have rows. Raises IdentityError for rows in a log."""
         asked = _with_rows(committables)
         for each in asked:
             self._check_variant(each)

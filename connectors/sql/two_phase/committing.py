@@ -1,8 +1,8 @@
 """The COMMIT statements of one checkpoint, over several connections at once (R7).
 
-A server syncs its disk for each commit. What arrives on several connections at the same time shares that sync (group
+A server syncs its disk for each commit. Commits that arrive on several connections at the same time share a sync (group
 commit), so a checkpoint with many transactions is committed over several. The order of commits within a checkpoint is
-free: none of them is visible to the protocol before all have an outcome.
+free: the protocol continues when all of them have an outcome.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ParallelCommits:
     def commit(self, own: ReconnectingConnection[Server], transactions: Sequence[TransactionId]) -> Answers:
         """Commit these, over the committer's `own` connection and as many others as are worth a login.
 
-        A server that has no room for another connection gets the whole on those that it has. Raises StatementError if
+        If the server has no room for another connection, the open ones commit its share. Raises StatementError if
         `own` cannot connect.
         """
         count = min(self._most, max(1, len(transactions) // LEAST_SHARE))
@@ -112,7 +112,7 @@ class ParallelCommits:
 def _commit_if_connected(
     name: str, connection: ReconnectingConnection[Server], transactions: Sequence[TransactionId]
 ) -> Answers:
-    """Commit these; nothing where there is no connection to be had. Never raises StatementError."""
+    """Commit these, or nothing if the connection cannot be opened. Never raises StatementError."""
     try:
         connection.open()
     except StatementError as error:
@@ -129,7 +129,7 @@ def _commit_on(connection: ReconnectingConnection[Server], transactions: Sequenc
         found = connection.open().commit_prepared(left[:_BATCH])
         answers |= zip(left, found, strict=False)
         if (last := found[-1]) is not None and last.disconnected:
-            connection.close()  # the last one may or may not have landed: a look-up on another connection decides
+            connection.close()  # the last commit may or may not have landed: a look-up on another connection decides
         if stops(last):
             break
         left = left[len(found) :]

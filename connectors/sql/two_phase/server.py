@@ -27,8 +27,8 @@ class Server(Connected, Protocol):
     def commit_prepared(self, transactions: Sequence[TransactionId]) -> Sequence[StatementError | None]:
         """Commit these in their order, from whichever connections they were prepared.
 
-        Return the answers to the first ones, at least to one; None: committed. The last answer may be an error, behind
-        which nothing was sent, or nothing else is known: these transactions are committed by another call.
+        Return the answers to the first transactions, at least to one; None: committed. The last answer may be an error.
+        Behind it nothing was sent, or nothing is known: another call commits these transactions.
         """
 
     def roll_back_prepared(self, transaction: TransactionId) -> None:
