@@ -102,9 +102,19 @@ MUTANTS: Final = (
         name="a commit that PostgreSQL has not answered counts as done",
         rule="R7",
         path="connectors/sql/postgres/engine.py",
-        before="            done = takewhile(lambda each: each.statusmessage is not None, cursors)",
-        after="            done = cursors[:-1]",
+        before="            answers.append(server_error(error, closed=self.driver.closed))\n",
+        after="            answers += [None] * len(statements)\n",
         caught_by=(f"{_TESTS}test_of_several_that_are_sent_in_one_piece_the_connection_is_lost",),
+    ),
+    Mutant(
+        name="several commits at PostgreSQL are one transaction",
+        rule="R7",
+        path="connectors/sql/postgres/pipeline.py",
+        before="        pgconn.pipeline_sync()  # ends the transaction: otherwise one would hold all statements\n",
+        after="        if statement == statements[-1]:\n            for _ in statements:\n                pgconn.pipeline_sync()\n",
+        caught_by=(
+            f"{_PARALLEL}test_a_transaction_that_may_not_be_committed_stops_the_checkpoint_and_the_others_are_committed_once",
+        ),
     ),
     Mutant(
         name="a transaction that the server still lists is taken for lost without a look at its name",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from itertools import chain, takewhile
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -17,6 +17,7 @@ from sqlalchemy import Dialect
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.exc import DBAPIError
 
+from connectors.sql.postgres import pipeline
 from connectors.sql.postgres.errors import ServerError, not_connected, rolled_back, server_error
 from connectors.sql.postgres.patience import PatientConnection
 from connectors.sql.postgres.serverside import DURABLY, WHO, ServerSide, engine_of
@@ -103,18 +104,14 @@ class Session:
     def execute_each(self, statements: Sequence[str]) -> list[ServerError | None]:
         """Run statements without values and rows, sent in one piece: each is a transaction.
 
-        Return the answers, None for success, up to the first error. Statements behind that may have been run.
+        Return the answers, None for success. They end with the error that has cost the connection.
         """
-        cursors = [self.driver.cursor() for _ in statements]
+        answers: list[ServerError | None] = []
         try:
-            with self.driver.pipeline() as pipeline:
-                for cursor, statement in zip(cursors, statements, strict=True):
-                    cursor.execute(statement.encode(), prepare=False)
-                    pipeline.sync()  # ends the transaction: otherwise one would hold all statements
+            pipeline.execute_each(self.driver, statements, answers)
         except (psycopg.Error, OSError) as error:
-            done = takewhile(lambda each: each.statusmessage is not None, cursors)
-            return [*(None for _ in done), server_error(error, closed=self.driver.closed)][: len(statements)]
-        return [None] * len(statements)
+            answers.append(server_error(error, closed=self.driver.closed))
+        return answers[: len(statements)]
 
     def copy(self, statement: str, parts: Sequence[memoryview]) -> int:
         """Run a COPY … FROM STDIN with this data; returns the number of rows. Raises ServerError."""

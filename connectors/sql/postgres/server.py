@@ -28,8 +28,8 @@ def prepare(session: Session, transaction: TransactionId) -> None:
 
 
 def commit(session: Session, transactions: Sequence[TransactionId]) -> list[ServerError | None]:
-    """Commit what was prepared on any connection to this database. Return the answers up to the first error, which is
-    42704 for an unknown transaction."""
+    """Commit what was prepared on any connection to this database. Return the answers, 42704 for an unknown
+    transaction. They end with the loss of the connection."""
     return session.execute_each([f"COMMIT PREPARED {_literal(each)}" for each in transactions])
 
 
