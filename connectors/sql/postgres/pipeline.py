@@ -1,6 +1,7 @@
 """Several statements to PostgreSQL in one piece, each in a transaction: libpq's pipeline mode.
 
-psycopg's own pipeline raises the first error, and costs seven times the CPU time for each statement (measured: 0.12 ms).
+psycopg's own pipeline raises the first error, and costs seven times the CPU time for each statement (measured: 0.12
+instead of 0.02 ms).
 """
 
 from __future__ import annotations
