@@ -43,7 +43,7 @@ def half_closed(made: Bench) -> tuple[Committable, Session]:
     return committable, session
 
 
-def told(made: Bench, verb: Callable[[MySqlServer, TransactionId], None]) -> Committable:
+def told(made: Bench, verb: Callable[[MySqlServer, TransactionId], object]) -> Committable:
     """One that the server was told to end while its connection was being closed, by a driver that then died."""
     committable, session = half_closed(made)
     with MySqlServer(made.url) as server:
