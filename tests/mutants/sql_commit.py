@@ -79,8 +79,8 @@ MUTANTS: Final = (
         rule="R7",
         path=_COMMITTING,
         before="        if stops(last):\n            break\n",
-        after="        if stops(last):\n            pass\n",
-        caught_by=(f"{_PARALLEL}test_one_connection_is_cut_in_the_middle",),
+        after="",
+        caught_by=(f"{_TESTS}test_behind_a_commit_that_waited_for_a_lock_none_waits",),
     ),
     Mutant(
         name="connections for commits stay open",

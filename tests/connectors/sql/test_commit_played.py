@@ -96,6 +96,19 @@ def test_of_several_that_are_sent_in_one_piece_the_connection_is_lost(played: Pl
     assert played.committer.commit(7, asked) == [committed, committed, already, later]
 
 
+@pytest.mark.parametrize("server", ["MySQL", "MariaDB"])
+def test_behind_a_commit_that_waited_for_a_lock_none_waits(server: str) -> None:
+    """As under FLUSH TABLES WITH READ LOCK: each would wait for 20 seconds."""
+    asked = [Committable(transaction(task), rows=1) for task in range(20)]
+    with SERVERS[server]() as played:
+        played.script.on(COMMITTING, Changed(), Refused(1205))
+        played.script.on("SELECT checkpoint_id.*FROM eos_witness", seen(asked[0]))
+        played.script.on(LISTING, played.lists(*(each.transaction for each in asked[1:])))
+        outcomes = played.committer.commit(7, asked)
+        assert outcomes == [CommitOutcome.COMMITTED] + [CommitOutcome.RETRY_LATER] * 19
+        assert len(played.script.statements(COMMITTING)) == 2
+
+
 def _names(statement: str, committable: Committable) -> bool:
     """Whether a statement is about this transaction."""
     branch = committable.transaction.branch
