@@ -87,7 +87,11 @@ _NOW: Final = "0+60x60"  # as far as `time()` is: a test begins at 0
 _SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
     "PipelineDown": (
         {'up{job="eos", instance="a:1"}': "0x60"},
-        {'up{job="eos", instance="a:1"}': "1x60", f"eos_up{{{_OF_ORDERS}}}": "1x10 0x2 1x48"},  # a restart
+        {
+            'up{job="eos", instance="a:1"}': "1x60",
+            f"eos_up{{{_OF_ORDERS}}}": "1x10 0x2 1x48",  # a restart
+            f'eos_up{{{_OF_ORDERS}, instance="b:1"}}': "0x60",  # a standby
+        },
         '{instance="a:1", job="eos"}',
         "a:1 does not run",
     ),
@@ -104,6 +108,7 @@ _SERIES: Final[dict[str, tuple[dict[str, str], dict[str, str], str, str]]] = {
         },
         {
             f"eos_progress_timestamp_seconds{{{_OF_ORDERS}}}": _NOW,  # idle: it polls, and finds nothing
+            f'eos_progress_timestamp_seconds{{{_OF_ORDERS}, instance="b:1"}}': "0x60",  # a standby
             f"eos_checkpoint_interval_seconds{{{_OF_ORDERS}}}": "2x60",
         },
         f"{{{_OF_ORDERS}}}",

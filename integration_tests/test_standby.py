@@ -10,6 +10,7 @@ from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.test_object_location import move, put_location
 from tests.object_store import Bucket
+from tests.page_http import client_of
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -28,7 +29,13 @@ def await_rows(pipeline: Pipeline, seconds: float = 120.0) -> float:
 
 
 def start(pipeline: Pipeline) -> PipelineProcess:
-    return pipeline.command("run", "--standby")
+    return pipeline.command("run", "--standby", "--ui", "--ui-port", "0")
+
+
+def shown_state(pipeline: Pipeline, process: PipelineProcess) -> tuple[str, int]:
+    """What the page of this driver says: the state, and the status of the readiness probe."""
+    client = client_of(process.output())
+    return client.api(pipeline.workload.topic)["state"], client.get("/readyz").status
 
 
 @pytest.mark.timeout(900)
@@ -47,6 +54,7 @@ def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket:
         standby.await_output("standby for ")
         time.sleep(15)  # Spark has started, and answers are heard
         assert standby.exit_code is None
+        assert shown_state(pipeline, standby) == ("standby", 200)
         pipeline.workload.produce(_RECORDS)
         await_rows(pipeline)
         assert pipeline.head.epoch == len(drivers)
@@ -56,6 +64,7 @@ def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket:
         took_s = await_rows(pipeline)
         print(f"{place}: {took_s:.1f} s from the kill to the first rows of the standby")
         assert took_s < _TAKEOVER_S
+        assert shown_state(pipeline, standby) == ("running", 200)
     drivers[-1].terminate()
     drivers[-1].succeed()
     pipeline.assert_exact(at_least=5 * _RECORDS)

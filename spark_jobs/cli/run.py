@@ -68,8 +68,8 @@ class _Run:
 
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool, standby: bool = False) -> None:
         """Block until it ends; in its own thread. `standby`: wait until no other driver runs it, and after fencing."""
-        each = self
-        while not standby or await_turn(self.spec, self.control.is_stopping, self.progress.on_state):
+        each, shown = self, Listeners([self.progress, *beside.listeners])
+        while not standby or await_turn(self.spec, self.control.is_stopping, shown.on_state):
             try:
                 each.run_now(spark, beside, until_caught_up=until_caught_up)
             except FencedError as error:
@@ -79,6 +79,7 @@ class _Run:
                 each = replace(self, run_id=secrets.token_hex(8))
             else:
                 return
+        shown.on_state("stopped")
 
     def run_now(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
         """Block until it ends."""

@@ -111,7 +111,7 @@ async def healthz(request: Request) -> Response:
 
 @_PROBES.get("/readyz", responses={503: {"description": "A pipeline starts, restarts, or does not run."}})
 def readyz(request: Request) -> Response:
-    """Whether every pipeline's query runs."""
+    """Whether every pipeline's query runs, or this driver is a standby with Spark started."""
     return _told(all(state.is_ready(each) for each in all_of(request).values()))
 
 

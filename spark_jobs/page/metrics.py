@@ -69,6 +69,7 @@ class Metrics:
         self.broken = counter("expectation_failed_rows", "Rows that do not meet a rule of a step.", *rule)
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
+        self.standby = gauge("standby", "1 while this driver is a standby: another one runs the pipeline.")
         self.paused = gauge("paused", "1 while the pipeline is paused: it runs, and takes no checkpoint.")
         self.info = prometheus_client.Info("eos_pipeline", "What runs.", ("pipeline",), registry=registry)
         self._levels = _LevelCollector(per_split)
@@ -122,11 +123,26 @@ class PipelineMetrics(Listener):
             metrics.rows.labels(self.pipeline, spec.mask(entry.name))
             metrics.written.labels(self.pipeline, spec.mask(entry.name))
         metrics.up.labels(self.pipeline).set(0)
+        metrics.standby.labels(self.pipeline).set(0)
         metrics.paused.labels(self.pipeline).set(0)
+        self._is_standby = False
 
     def on_state(self, text: str) -> None:
+        self._set_standby(text.startswith("standby"))
         self._all.up.labels(self.pipeline).set(text in {"running", "paused"} or text.startswith("waiting"))
         self._all.paused.labels(self.pipeline).set(text == "paused")
+
+    def _set_standby(self, is_standby: bool) -> None:
+        """Withdraw the levels of an earlier run when a standby begins. Progress counts from the end of its wait."""
+        if is_standby:
+            self.lag, self.withheld_splits, self.polls, self.away = Lag(), (), {}, frozenset()
+            with self._lock:
+                self._waiting = {sink: set() for sink in self._waiting}
+                self._measure_backlog()
+        elif self._is_standby:
+            self.progressed_at = time.time()
+        self._is_standby = is_standby
+        self._all.standby.labels(self.pipeline).set(is_standby)
 
     def on_withheld(self, splits: Sequence[WithheldSplit]) -> None:
         self.withheld_splits = tuple(splits)

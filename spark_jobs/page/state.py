@@ -12,6 +12,7 @@ from spark_jobs.page.pipeline_view import PipelineView
 
 _OF_RUN: Final[dict[str, schemas.State]] = {
     "starting": "starting",
+    "standby": "standby",
     "paused": "paused",
     "restarting": "restarting",
     "stopping": "stopping",
@@ -60,8 +61,8 @@ def name_of(watched: PipelineView) -> schemas.PipelineName:
 
 
 def is_ready(watched: PipelineView) -> bool:
-    """Whether its query runs, or is paused."""
-    return state_of(watched, watched.presence())[0] in {"running", "paused"}
+    """Whether its query runs, or is paused, or this driver is a standby: a rollout waits for this."""
+    return state_of(watched, watched.presence())[0] in {"running", "paused", "standby"}
 
 
 def is_steerable(watched: PipelineView) -> bool:

@@ -13,7 +13,17 @@ from spark_jobs.page.schemas.base import Answer, Problem
 from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
 
 State = Literal[
-    "new", "starting", "running", "paused", "restarting", "stopping", "stopped", "caught up", "failed", "killed"
+    "new",
+    "starting",
+    "standby",
+    "running",
+    "paused",
+    "restarting",
+    "stopping",
+    "stopped",
+    "caught up",
+    "failed",
+    "killed",
 ]
 
 

@@ -384,6 +384,7 @@ def test_what_is_asked_goes_through_the_channel(client: Client, spec: Spec) -> N
     ("text", "state", "detail"),
     [
         ("starting", "starting", ""),
+        ("standby for process 7 at host-b", "standby", "standby for process 7 at host-b"),
         ("running", "running", ""),
         ("restarting in 1.0 s", "restarting", "restarting in 1.0 s"),
         ("stopping", "stopping", ""),
@@ -399,7 +400,7 @@ def test_the_state_that_a_run_tells(spec: Spec, sinks: Sinks, text: str, state: 
         client = Client(page.url)
         found = client.api("orders")
         assert (found["state"], found["detail"]) == (state, detail)
-        assert client.get("/readyz").status == (200 if state == "running" else 503)
+        assert client.get("/readyz").status == (200 if state in {"running", "standby"} else 503)
         assert client.get("/healthz").status == 200
         live.is_steered = lambda: False
         assert client.get("/healthz").status == 503

@@ -131,6 +131,28 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert found["eos_checkpoint_phase_seconds_sum{commit}"] == pytest.approx(0.6)
 
 
+def test_a_standby_counts_as_one_and_its_progress_begins_with_its_run(
+    metrics: Metrics, told: PipelineMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After fencing, too: it withdraws what it measured while it ran."""
+    told.on_state("running")
+    told.on_lag(lag({"orders/0": 7}))
+    told.on_driver_event(Decided(record(0)))
+    before = figures(metrics)
+    assert (before["eos_lag_records{orders}"], before["eos_sink_backlog_checkpoints{archive}"]) == (7, 1)
+    told.on_state("standby for a driver on another machine")
+    waiting = figures(metrics)
+    assert (waiting["eos_up"], waiting["eos_standby"], waiting["eos_sink_backlog_checkpoints{archive}"]) == (0, 1, 0)
+    assert not [name for name in waiting if "lag" in name and "backlog" not in name]
+    later = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert figures(metrics)["eos_progress_timestamp_seconds"] < later
+    told.on_state("starting")
+    told.on_state("running")
+    running = figures(metrics)
+    assert (running["eos_up"], running["eos_standby"], running["eos_progress_timestamp_seconds"]) == (1, 0, later)
+
+
 def lag(splits: Mapping[str, int], **changes: Any) -> Lag:
     """Just measured: by split, the records behind."""
     at = time.time()
