@@ -13,5 +13,6 @@ MARKERS: Final = (
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",
     "registry: the test needs a schema registry; only where EOS_PROVIDE_REGISTRY names a program that runs one",
     "minio: the test needs MinIO; only where Go has built it or can, and not with EOS_WITHOUT_MINIO",
+    "helm: the test needs Helm and kubeconform; only where Go has built them or can, and not with EOS_WITHOUT_HELM",
     "image: the test builds the product's image, which takes minutes; only with --image (make image)",
 )

@@ -1,32 +1,29 @@
 """S3's protocol by a second server, MinIO, as a process of this machine: on a disk, so it can be killed and restarted.
 
-MinIO's maintainers publish its source text as a Go module. `go` builds it once, in some minutes.
+MinIO's maintainers publish its source text as a Go module (integration_tests/services/go_programs.py).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 from urllib.request import urlopen
 
-from integration_tests.services.maven_jars import cache_folder
+from integration_tests.services.go_programs import GoProgram
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.single import SingleServer
-from integration_tests.services.state import data_folder, exclusive, free_port, tail
+from integration_tests.services.state import data_folder, free_port, tail
 from integration_tests.services.values import ServiceError
 from tests.object_store import KEYS
 
 WITHOUT: Final = "EOS_WITHOUT_MINIO"
 """Environment variable: where it is set, a run leaves out the tests on MinIO."""
 
-_VERSION: Final = "v0.0.0-20260212201848-7aac2a2c5b7c"
-_MODULE: Final = f"github.com/minio/minio@{_VERSION}"
-_BUILD_S: Final = 1800.0  # on two slow cores, after the module proxy has sent 500 packages
+_MINIO: Final = GoProgram("minio", "github.com/minio/minio", "v0.0.0-20260212201848-7aac2a2c5b7c")
 _START_S: Final = 120.0  # on a busy machine
 
 
@@ -95,7 +92,7 @@ class Minio(SingleServer):
 
 def start(folder: Path, log: Path, port: int) -> ServerProcess:
     """Start a server on the objects below `folder`. Return before it answers. Raises ServiceError without a program."""
-    server = program(log)
+    server = _MINIO.obtain(log)
     home = folder / "home"  # without it the server keeps files in the user's
     home.mkdir(parents=True, exist_ok=True)
     command = [str(server), "server", "--quiet", "--address", f"127.0.0.1:{port}", str(folder / "objects")]
@@ -124,51 +121,4 @@ def await_ready(port: int, process: ServerProcess, log: Path) -> None:
 
 def obtainable() -> bool:
     """Return whether tests can run on MinIO: the program is in the cache, or Go can build it."""
-    return not os.environ.get(WITHOUT) and (_built().exists() or shutil.which("go") is not None)
-
-
-def program(log: Path) -> Path:
-    """Return the path of the server's program. Block some minutes the first time, for its build.
-
-    The user's other work trees find it in the cache. Raises ServiceError with the remedy where it cannot be built.
-    """
-    built = _built()
-    with exclusive(built.parent / "lock"):
-        if not built.exists():
-            _build(built, log)
-    return built
-
-
-def _built() -> Path:
-    return cache_folder() / "minio" / _VERSION / "minio"
-
-
-def _build(built: Path, log: Path) -> None:
-    go = shutil.which("go")
-    if go is None:
-        message = "MinIO is built from its source text, and `go` is not on the PATH."
-        raise ServiceError(f"{message} Install Go 1.24 or newer (https://go.dev/doc/install).")
-    partly = built.with_name("partly")
-    shutil.rmtree(partly, ignore_errors=True)
-    environment = {**os.environ, "GOBIN": str(partly), "CGO_ENABLED": "0"}
-    with log.open("ab") as output:
-        try:
-            done = subprocess.run(
-                [go, "install", _MODULE],
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=environment,
-                timeout=_BUILD_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise ServiceError(f"MinIO was not built within {_BUILD_S:.0f} s; run: go install {_MODULE}") from error
-    if done.returncode != 0 or not (partly / "minio").exists():
-        raise ServiceError(
-            f"MinIO could not be built (go install {_MODULE}); the end of {log}:\n{tail(log)}\n"
-            "  It needs Go 1.24 or newer and a module proxy that answers (see `go env GOPROXY`)."
-        )
-    (partly / "minio").rename(built)
-    partly.rmdir()
+    return not os.environ.get(WITHOUT) and _MINIO.is_obtainable()

@@ -1,0 +1,105 @@
+{{/* Settings of a pipeline: the defaults, overridden by its own. Takes (root, name). Refuses what cannot work. */}}
+{{- define "eos.settings" -}}
+{{- $root := index . 0 -}}
+{{- $name := index . 1 -}}
+{{- $at := printf "pipelines.%s" $name -}}
+{{- $own := index $root.Values.pipelines $name | default dict -}}
+{{- $found := mustMergeOverwrite (deepCopy $root.Values.defaults) (deepCopy $own) -}}
+{{- if gt (len (include "eos.fullname" .)) 52 -}}
+{{- fail (printf "%s: the name %s has more than 52 characters. Choose a shorter name of the release or of the pipeline." $at (include "eos.fullname" .)) -}}
+{{- end -}}
+{{- if and $found.existingConfigMap (or $found.spec $found.files) -}}
+{{- fail (printf "%s: existingConfigMap and spec exclude each other. Remove one of them." $at) -}}
+{{- end -}}
+{{- if not (or $found.existingConfigMap $found.spec) -}}
+{{- fail (printf "%s has no spec. Set %s.spec (--set-file %s.spec=%s.yaml), or %s.existingConfigMap." $at $at $at $name $at) -}}
+{{- end -}}
+{{- $spec := fromYaml $found.spec -}}
+{{- if hasKey $spec "Error" -}}
+{{- fail (printf "%s.spec is not YAML: %s" $at $spec.Error) -}}
+{{- end -}}
+{{- range $file, $text := merge (dict (printf "%s.yaml" $name) $found.spec) $found.files -}}
+{{- include "eos.refuseSecrets" (list $at $file $text) -}}
+{{- end -}}
+{{- $checkpoint := $spec.checkpoint | default dict -}}
+{{- $location := include "eos.location" (list $at ($checkpoint.location | default "" | toString) $found.location) -}}
+{{- $_ := set $found "location" $location -}}
+{{- if and $found.standby (ne $location "store") -}}
+{{- fail (printf "%s.standby: a standby on another node cannot see a volume. Set checkpoint.location of the spec to an object store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix), or %s.standby to 0." $at $at) -}}
+{{- end -}}
+{{- if and $found.serviceMonitor.enabled (not $found.page.tokens.secret) -}}
+{{- fail (printf "%s.serviceMonitor: Prometheus needs the token that reads. Set %s.page.tokens.secret to a Secret with the keys %s and %s." $at $at $found.page.tokens.steerKey $found.page.tokens.readKey) -}}
+{{- end -}}
+{{- if kindIs "invalid" $found.terminationGracePeriodSeconds -}}
+{{- $_ := set $found "terminationGracePeriodSeconds" (include "eos.grace" ($checkpoint.timeout | default "10min") | int) -}}
+{{- end -}}
+{{- toYaml $found -}}
+{{- end -}}
+
+{{/* `store` or `volume`. Takes (place in the values, checkpoint.location of the spec, location of the values). */}}
+{{- define "eos.location" -}}
+{{- $at := index . 0 -}}
+{{- $written := index . 1 -}}
+{{- $wanted := index . 2 -}}
+{{- $found := "" -}}
+{{- if regexMatch "^(s3|gs|az)://" $written -}}
+{{- $found = "store" -}}
+{{- else if hasPrefix "/var/lib/eos/" $written -}}
+{{- $found = "volume" -}}
+{{- else if and $written (not (contains "${" $written)) -}}
+{{- fail (printf "%s.spec: checkpoint.location %s would be lost with the pod. Write a folder below /var/lib/eos, or an object store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix)." $at $written) -}}
+{{- else if not $wanted -}}
+{{- fail (printf "%s: checkpoint.location is not known to the chart. Set %s.location to store or volume." $at $at) -}}
+{{- end -}}
+{{- if and $wanted $found (ne $wanted $found) -}}
+{{- fail (printf "%s.location is %s, and checkpoint.location of the spec is %s. Remove %s.location." $at $wanted $written $at) -}}
+{{- end -}}
+{{- $found | default $wanted -}}
+{{- end -}}
+
+{{/* Refuse a file for a ConfigMap that shows a password. Takes (place in the values, file name, text). */}}
+{{- define "eos.refuseSecrets" -}}
+{{- $text := regexReplaceAll "\\$\\{[^}]*\\}" (index . 2) "" -}}
+{{- $found := regexMatch "://[^\\s/@:'\"]*:[^\\s/@'\"]+@" $text -}}
+{{- if hasSuffix ".yaml" (index . 1) -}}
+{{- $found = or $found (regexMatch "(?im)(?:^[ \\t-]*|[{,][ \\t]*)[\"']?[\\w.-]*(password|passwd|passphrase|secret|token|credential|secret_access_key|account_key|sas_key|api_key)[\"']?[ \\t]*:[ \\t]+[\"']?[^\\s\"'#&*{\\[]" $text) -}}
+{{- end -}}
+{{- if $found -}}
+{{- fail (printf "%s: %s shows a password or a key, and everybody who may read ConfigMaps would see it. Write ${env:NAME}, put the value into a Secret, and name the Secret in %s.envFrom." (index . 0) (index . 1) (index . 0)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Seconds until SIGKILL: a duration of a spec, and a minute. */}}
+{{- define "eos.grace" -}}
+{{- $number := regexFind "^[0-9.]+" . -}}
+{{- $unit := trim (trimPrefix $number .) -}}
+{{- $seconds := get (dict "ms" 0.001 "s" 1.0 "min" 60.0 "h" 3600.0 "d" 86400.0) $unit -}}
+{{- if or (not $number) (not $seconds) -}}
+{{- fail (printf "checkpoint.timeout %s is not known to the chart. Set terminationGracePeriodSeconds of the pipeline." .) -}}
+{{- end -}}
+{{- addf (mulf (float64 $number) $seconds) 60.0 | ceil | int -}}
+{{- end -}}
+
+{{/* Name of a pipeline's objects. Takes (root, name). */}}
+{{- define "eos.fullname" -}}
+{{- $release := (index . 0).Release.Name -}}
+{{- if eq $release (index . 1) -}}{{ $release }}{{- else -}}{{ $release }}-{{ index . 1 }}{{- end -}}
+{{- end -}}
+
+{{/* Labels by which a pipeline's pods are found. Takes (root, name). */}}
+{{- define "eos.selector" -}}
+app.kubernetes.io/name: eos-spark
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "eos.labels" -}}
+{{ include "eos.selector" . }}
+app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version | replace "+" "_" }}
+{{- end -}}
+
+{{- define "eos.image" -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end -}}
