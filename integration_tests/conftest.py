@@ -31,7 +31,14 @@ from integration_tests.harness.rotation import left_out_cases, seed_of_run
 from integration_tests.harness.tenant import Tenant
 from integration_tests.harness.turns import BOTH, FIRST, RUN_S, commits_since, more_faults, read_passed, turn
 from integration_tests.report import Report
-from integration_tests.services import NoControlError, ServiceError, Services, obtain
+from integration_tests.services import (
+    NoControlError,
+    ServiceError,
+    Services,
+    kubernetes_native,
+    kubernetes_tools,
+    obtain,
+)
 from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
@@ -131,6 +138,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         omitted |= {item.nodeid: left_out.REGISTRY for item in items if item.get_closest_marker("registry")}
     if not obtainable():
         omitted |= {item.nodeid: left_out.MINIO for item in items if item.get_closest_marker("minio")}
+    for marker, programs in (("helm", kubernetes_tools.PROGRAMS), ("kubernetes", kubernetes_native.PROGRAMS)):
+        if not all(each.is_built() for each in programs):
+            omitted |= {item.nodeid: left_out.CHART for item in items if item.get_closest_marker(marker)}
     faults = {item.nodeid for item in items if "fault" in item.keywords}
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()

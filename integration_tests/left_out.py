@@ -32,6 +32,7 @@ CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
 REGISTRY: Final = "tests of a schema registry"
 MINIO: Final = "tests on MinIO"
+CHART: Final = "tests of the Helm chart"
 SEARCH: Final = "long explorations of the protocol"
 MUTANT: Final = "mutants of a run's sample"
 FIRST: Final = "tests of a run without --more"
@@ -45,12 +46,16 @@ _FAULT_TESTS: Final = "fault tests"
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
 _OF_REGISTRY: Final = "EOS_PROVIDE_REGISTRY=… .venv/bin/python -m pytest integration_tests -m registry"
+_OF_CHART: Final = (
+    ".venv/bin/python -m integration_tests.services build && .venv/bin/python -m pytest integration_tests -m helm"
+)
 _ALL: Final = "scripts/test --all --no-lint --integration --kind {services}"
 _OF_MORE: Final = "EOS_MATRIX_SEED={seed} scripts/test --more --no-lint --integration --kind {services}"
 _COMMANDS: Final = {
     IMAGE: "make image",
     REGISTRY: _OF_REGISTRY,
     MINIO: ".venv/bin/python -m pytest integration_tests -m minio, with Go 1.24 or newer on the PATH",
+    CHART: _OF_CHART,
     SEARCH: "scripts/test --all --no-lint --unit",
     MUTANT: "scripts/test --more --no-lint --unit",
     FIRST: "EOS_MATRIX_SEED={seed} scripts/test --no-lint --integration --kind {services}",

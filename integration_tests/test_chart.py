@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from ruamel.yaml import YAML
 
 from connectors.spec import load_spec
 from connectors.spec.settings import CheckpointSettings
@@ -340,6 +341,21 @@ def test_a_pipeline_overrides_the_defaults(chart: Chart) -> None:
     limits = container(next(each for each in found if each["kind"] == "Deployment"))["resources"]["limits"]
     assert (limits["cpu"], limits["memory"]) == (8, "6Gi")
     assert only(chart.objects(one(), release="orders"), "Deployment")["metadata"]["name"] == "orders"
+
+
+def test_the_page_types_commands_that_helm_understands(chart: Chart, tmp_path: Path) -> None:
+    page = (PROJECT / "docs" / "how-to" / "deploying.md").read_text()
+    (line,) = re.findall(r"^helm (install .*)$", page, re.MULTILINE)
+    (tmp_path / "orders.yaml").write_text(STORE)
+    words = shlex.split(line.replace("install", "template", 1).replace("orders.yaml", str(tmp_path / "orders.yaml")))
+    done = chart.helm(*words)
+    assert done.returncode == 0, done.stderr
+    of_driver = container(driver([each for each in YAML(typ="safe").load_all(done.stdout) if each is not None]))
+    assert of_driver["image"].startswith("registry.example.org/eos:")
+    assert of_driver["envFrom"] == [{"secretRef": {"name": "orders"}}]
+    (created,) = re.findall(r"^kubectl create secret generic orders (.*)$", page, re.MULTILINE)
+    names = set(re.findall(r"--from-(?:file|literal)=(\w+)", created))
+    assert names == {"KAFKA", "WAREHOUSE", "EOS_UI_TOKEN", "EOS_UI_READ_TOKEN"}
 
 
 def test_large_numbers_stay_numbers(chart: Chart) -> None:

@@ -13,6 +13,7 @@ MARKERS: Final = (
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",
     "registry: the test needs a schema registry; only where EOS_PROVIDE_REGISTRY names a program that runs one",
     "minio: the test needs MinIO; only where Go has built it or can, and not with EOS_WITHOUT_MINIO",
-    "helm: the test needs Helm and kubeconform; only where Go has built them or can, and not with EOS_WITHOUT_HELM",
+    "helm: the test needs Helm and kubeconform; only where `python -m integration_tests.services build` has built them",
+    "kubernetes: the test needs a Kubernetes API server; only where the same command has built it",
     "image: the test builds the product's image, which takes minutes; only with --image (make image)",
 )

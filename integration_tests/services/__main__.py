@@ -8,12 +8,14 @@ import os
 import sys
 from typing import Final
 
+from integration_tests.services import kubernetes_native, kubernetes_tools
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio
 from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS, obtain, provider
 from integration_tests.services.postgres_native import Postgres
+from integration_tests.services.state import State
 from integration_tests.services.values import ServiceError, Services
 
 _BESIDE: Final = (Postgres(), ObjectStore(), Minio(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
@@ -35,6 +37,8 @@ def main() -> int:
             _show([services], arguments.json)
         elif arguments.command == "down":
             _down(arguments.kind)
+        elif arguments.command == "build":
+            _build()
         else:
             _show(_running(), arguments.json)
             for each in [] if arguments.json else _BESIDE:
@@ -56,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--json", action="store_true", help="print one JSON array")
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
     down.add_argument("--kind", choices=("all", *_STOPPABLE), default="all")
+    commands.add_parser("build", help="build the programs that tests of the Helm chart need; takes minutes, once")
     status = commands.add_parser("status", help="show what runs")
     status.add_argument("--json", action="store_true", help="print one JSON array")
     return parser
@@ -63,6 +68,12 @@ def _parser() -> argparse.ArgumentParser:
 
 def _running() -> list[Services]:
     return [services for kind in ("docker", "native") if (services := provider(kind).running()) is not None]
+
+
+def _build() -> None:
+    log = State("build").log("go")
+    for each in (*kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS):
+        print(f"{each.name}: {each.obtain(log)}", flush=True)
 
 
 def _down(kind: str) -> None:

@@ -33,9 +33,13 @@ class GoProgram:
     siblings: str = ""  # version of the modules that go.mod of the module replaces with folders of its repository
     flags: Sequence[str] = ()
 
+    def is_built(self) -> bool:
+        """Return whether the program is in the cache."""
+        return self._built.exists()
+
     def is_obtainable(self) -> bool:
         """Return whether the program is in the cache, or Go can build it."""
-        return self._built.exists() or shutil.which("go") is not None
+        return self.is_built() or shutil.which("go") is not None
 
     def obtain(self, log: Path) -> Path:
         """Return its path. Block some minutes the first time, for its build.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,11 +17,9 @@ from integration_tests.services.maven_jars import cache_folder
 from integration_tests.services.state import exclusive
 from integration_tests.services.values import ServiceError
 
-WITHOUT: Final = "EOS_WITHOUT_HELM"
-"""Environment variable: where it is set, a run leaves out the tests of the chart."""
-
 HELM: Final = GoProgram("helm", "helm.sh/helm/v4/cmd/helm", "v4.3.1")
 KUBECONFORM: Final = GoProgram("kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", "v0.8.0")
+PROGRAMS: Final = (HELM, KUBECONFORM)
 
 _SCHEMAS: Final = "kubernetes-validate==1.37.0"
 """A package of PyPI with the JSON schemas of Kubernetes 1.25 to 1.37. Only its data is used."""
@@ -30,11 +27,6 @@ _DIGEST: Final = "sha256:85136d018a27b50ec7fc049d902bfa5193f5976807e6c0f408e3ab6
 _ROOT_OF_SCHEMAS: Final = "kubernetes_validate/kubernetes-json-schema/"
 _OPERATOR: Final = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 _MONITORS: Final = Path("example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml")
-
-
-def obtainable() -> bool:
-    """Return whether tests of the chart can run: its tools are in the cache, or Go can build them."""
-    return not os.environ.get(WITHOUT) and HELM.is_obtainable() and KUBECONFORM.is_obtainable()
 
 
 def schemas(version: str) -> Path:

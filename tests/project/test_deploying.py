@@ -15,7 +15,6 @@ import pytest
 from ruamel.yaml import YAML
 
 from connectors.spec import load_spec
-from connectors.spec.settings import CheckpointSettings
 from spark_jobs.cli import run_command_line
 from spark_jobs.submit.line import APPLICATION
 
@@ -90,55 +89,3 @@ def test_compose_reads_all_services() -> None:
     ports = [str(port) for each in services.values() for port in each.get("ports", [])]
     assert len(ports) == 6
     assert all("127.0.0.1" in port for port in ports)
-
-
-def _manifest() -> dict[str, Any]:
-    """By kind."""
-    return {each["kind"]: each for each in YAML(typ="safe").load_all(DOCKER / "kubernetes.yaml")}
-
-
-def test_on_kubernetes_the_pod_is_restricted_and_has_time_to_end() -> None:
-    """https://kubernetes.io/docs/concepts/security/pod-security-standards/, the table "Restricted"."""
-    pod = _manifest()["StatefulSet"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert not {"hostNetwork", "hostPID", "hostIPC", "initContainers"} & pod.keys()
-    assert {kind for volume in pod["volumes"] for kind in volume.keys() - {"name"}} <= {
-        "configMap",
-        "emptyDir",
-        "secret",
-    }
-    assert pod["securityContext"]["runAsNonRoot"] is True
-    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert all("hostPort" not in port for port in container["ports"])
-    assert pod["automountServiceAccountToken"] is False
-    assert pod["terminationGracePeriodSeconds"] > CheckpointSettings.model_fields["timeout_s"].default
-    assert {"memory", "ephemeral-storage"} <= container["resources"]["limits"].keys()
-    written = {mount["mountPath"] for mount in container["volumeMounts"] if not mount.get("readOnly")}
-    assert written == {"/tmp", "/var/lib/eos"}  # what is written to on a root that is read-only
-
-
-def test_on_kubernetes_the_page_alone_is_reached() -> None:
-    found = _manifest()
-    labels = found["StatefulSet"]["spec"]["template"]["metadata"]["labels"]
-    policy, service = found["NetworkPolicy"]["spec"], found["Service"]
-    assert policy["podSelector"]["matchLabels"] == service["spec"]["selector"] == labels
-    assert policy["policyTypes"] == ["Ingress"]
-    (rule,) = policy["ingress"]
-    assert [port["port"] for port in rule["ports"]] == ["page"]
-    assert service["metadata"]["name"] == found["StatefulSet"]["spec"]["serviceName"]
-
-
-def test_on_kubernetes_the_disk_outlives_the_pod() -> None:
-    made = _manifest()["StatefulSet"]
-    assert (made["kind"], made["spec"]["replicas"]) == ("StatefulSet", 1)
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
-    (claim,) = made["spec"]["volumeClaimTemplates"]
-    image = (DOCKER / "Dockerfile").read_text()
-    assert f"VOLUME {mounted[claim['metadata']['name']]}" in image
-    assert f"USER {made['spec']['template']['spec']['securityContext']['fsGroup']}" in image

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from ruamel.yaml import YAML
 
 from integration_tests.harness.installed import build_wheel
 from spark_jobs.demo import job
@@ -49,8 +50,9 @@ def test_the_newest_release_of_the_changelog_is_the_version() -> None:
     assert headings[1].split()[0] == VERSION
 
 
-def test_the_deployment_names_the_image_of_this_version() -> None:
-    assert f"/eos:{VERSION}\n" in (ROOT / "docker" / "kubernetes.yaml").read_text()
+def test_the_chart_names_the_image_of_this_version() -> None:
+    chart = YAML(typ="safe").load(ROOT / "docker" / "helm" / "eos-spark" / "Chart.yaml")
+    assert chart["version"] == chart["appVersion"] == VERSION
 
 
 def test_the_wheel_has_the_example_of_the_demo(wheel: zipfile.ZipFile) -> None:
