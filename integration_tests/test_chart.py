@@ -200,6 +200,7 @@ def test_what_cannot_work_is_refused_with_the_remedy(
         f"location_options: {{region: a, secret_access_key: {_LITERAL}}}",
         f"spark.authenticate.secret: {_LITERAL}",
     ],
+    ids=["url", "url-with-name", "option", "flow", "store", "spark"],
 )
 def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
     message = chart.refusal(one(f"{STORE}{shown}\n"))
@@ -271,7 +272,7 @@ def test_a_location_on_a_volume_has_one_pod_at_a_time(chart: Chart) -> None:
     assert volumes["home"]["persistentVolumeClaim"] == {"claimName": "orders"}
 
 
-@pytest.mark.parametrize("spec", [STORE, VOLUME])
+@pytest.mark.parametrize("spec", [STORE, VOLUME], ids=["store", "volume"])
 def test_a_pod_is_restricted(chart: Chart, spec: str) -> None:
     """https://kubernetes.io/docs/concepts/security/pod-security-standards/, the table "Restricted"."""
     found = chart.objects(one(spec))
