@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, Final
 
@@ -124,14 +126,15 @@ def test_three_pipelines_have_three_of_each(chart: Chart) -> None:
         assert {each["metadata"]["name"] for each in of_kind} == {"shop-a", "shop-b", "shop-c"}, kind
         assert len(of_kind) == 3, kind
     pods = [each["spec"]["template"]["metadata"]["labels"] for each in found if each["kind"] == "Deployment"]
-    for kind, selected in (
-        ("Deployment", lambda spec: spec["selector"]["matchLabels"]),
-        ("Service", lambda spec: spec["selector"]),
-        ("PodDisruptionBudget", lambda spec: spec["selector"]["matchLabels"]),
-        ("NetworkPolicy", lambda spec: spec["podSelector"]["matchLabels"]),
-        ("ServiceMonitor", lambda spec: spec["selector"]["matchLabels"]),
+    for kind, *keys in (
+        ("Deployment", "selector", "matchLabels"),
+        ("Service", "selector"),
+        ("PodDisruptionBudget", "selector", "matchLabels"),
+        ("NetworkPolicy", "podSelector", "matchLabels"),
+        ("ServiceMonitor", "selector", "matchLabels"),
     ):
-        assert [selected(each["spec"]) for each in found if each["kind"] == kind] == pods
+        specs: list[Any] = [each["spec"] for each in found if each["kind"] == kind]
+        assert [reduce(getitem, keys, spec) for spec in specs] == pods, kind
 
 
 def test_nothing_is_deployed_without_a_pipeline(chart: Chart) -> None:
