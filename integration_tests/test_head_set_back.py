@@ -50,6 +50,9 @@ def read(head: SqlHead) -> Versioned:
 
 
 class _NoSpark:
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, _incarnation: str) -> SparkState:
         return SparkState()
 

@@ -49,6 +49,9 @@ class World:
     given: dict[int, Sequence[int]] = field(default_factory=dict)  # rows by checkpoint
     meanwhile: Callable[[], None] = lambda: None  # called when the tasks of a checkpoint have prepared
 
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, _incarnation: str) -> SparkState:
         """Return what Spark has planned, as a SparkLog tells it."""
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}

@@ -64,6 +64,7 @@ def decide(owned: Ownership, begin: BatchStart, sinks: Sequence[str]) -> Steps[C
         raise error
     assert isinstance(answer, Acknowledged)
 
+    yield from messages.AwaitState(scope.checkpoint_id - 1)  # a replay of this batch begins with it
     record = _record(scope, begin, ranges, answer)
     put = put_record_of(record)
     yield from put
@@ -90,6 +91,7 @@ def _note(owned: Ownership, begin: BatchStart, sinks: Sequence[str], retained: i
         raise answer.error
     if error := _mistake(owned, scope, sinks, answer):
         raise error
+    yield from messages.AwaitState(scope.checkpoint_id - 1)
     record = _record(scope, begin, ranges, answer, direct=True)
     put, before = put_record_of(record), owned.head.records
     yield from put

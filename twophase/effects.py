@@ -57,6 +57,9 @@ class SparkLog(Protocol):
     def state(self, incarnation: str) -> SparkState:
         """Return the newest planned and committed batch, the query id and the newest offsets. Changes nothing."""
 
+    def await_state(self, checkpoint_id: int) -> None:
+        """Block until a start can have the state after this checkpoint (R6). Raises HeadError."""
+
 
 class Batch(Protocol):
     """One batch of Spark. The caller of `Driver.checkpoint` implements it."""
@@ -151,6 +154,8 @@ class Effects:
                 return self._at_each(
                     "list prepared transactions", lambda sink: sink.prepared(incarnation, number), action.sinks
                 )
+            case messages.AwaitState():
+                self.spark.await_state(action.checkpoint_id)
             case messages.PutRecord():
                 self.head.put_record(action.ref.name, action.content)
             case messages.Claim():

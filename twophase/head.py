@@ -6,9 +6,13 @@ use the same register at once: that is what it is for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
+
+from eos.errors import HeadAccessError, HeadError
+from wal.errors import StorageError, StorageRefusedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +89,13 @@ class HeadStore(Protocol):
 
     def close(self) -> None:
         """Let go of connections."""
+
+
+@contextmanager
+def naming_storage() -> Iterator[None]:
+    """Around a request to an object store: raises HeadError, HeadAccessError where no repetition helps."""
+    try:
+        yield
+    except StorageError as error:
+        kind = HeadAccessError if isinstance(error, StorageRefusedError) else HeadError
+        raise kind(error.message, remedy=error.remedy) from error

@@ -150,6 +150,13 @@ class Swap(Action[bool | None]):
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitState(Action[None]):
+    """Wait until a start can have Spark's state after this checkpoint (R6), also on another machine."""
+
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class PutRecord(Action[None]):
     """Store the record of a checkpoint before head points at it."""
 

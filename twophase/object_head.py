@@ -8,12 +8,11 @@ changes nothing.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
-from eos.errors import HeadAccessError, HeadError, HeadFormatError, HeadUnknownError
-from twophase.head import Versioned
+from eos.errors import HeadAccessError, HeadFormatError, HeadUnknownError
+from twophase.head import Versioned, naming_storage
 from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
 from wal.small_objects import SmallObjects, Tag
@@ -33,25 +32,25 @@ class ObjectBlobStore:
 
     def put(self, name: str, content: bytes) -> bool:
         """See BlobStore. True also where it holds this very content."""
-        with naming():
+        with naming_storage():
             return self._objects.create(self._folder + name, content)
 
     def get(self, name: str) -> bytes | None:
-        with naming():
+        with naming_storage():
             found = self._objects.read(self._folder + name)
         return found.content if found is not None else None
 
     def holds(self, name: str) -> bool:
         """Whether there is a content of this name. Raises HeadError."""
-        with naming():
+        with naming_storage():
             return self._objects.holds(self._folder + name)
 
     def delete(self, name: str) -> None:
-        with naming():
+        with naming_storage():
             self._objects.delete(self._folder + name)
 
     def names(self) -> Sequence[str]:
-        with naming():
+        with naming_storage():
             return self._objects.names(self._folder)
 
 
@@ -60,14 +59,14 @@ class ObjectHead:
 
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing. Raises HeadAccessError for options that cannot be right."""
-        with naming():
+        with naming_storage():
             self._objects = SmallObjects(address)
         self._records = self.blobs("records")
         self._newest: tuple[Versioned, Tag] | None = None
         """The newest value that a read or swap has seen, with its tag. Threads may replace it at any time."""
 
     def read(self) -> Versioned | None:
-        with naming():
+        with naming_storage():
             found = self._objects.read(_HEAD)
         if found is None:
             return None
@@ -110,7 +109,7 @@ class ObjectHead:
         With such a store two drivers would both decide. Raises HeadAccessError.
         """
         name = f"probe/{secrets.token_hex(8)}"
-        with naming():
+        with naming_storage():
             try:
                 honours_none = self._objects.create(name, b"one") and not self._objects.create(name, b"two")
                 found = self._objects.read(name)
@@ -159,27 +158,17 @@ class ObjectDocuments:
 
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing. Raises HeadAccessError for options that cannot be right."""
-        with naming():
+        with naming_storage():
             self._objects = SmallObjects(address)
 
     def read(self, name: str) -> bytes | None:
-        with naming():
+        with naming_storage():
             found = self._objects.read(name)
         return found.content if found is not None else None
 
     def replace(self, name: str, content: bytes) -> None:
-        with naming():
+        with naming_storage():
             self._objects.replace(name, content)
 
     def place(self, name: str) -> str:
         return self._objects.place(name)
-
-
-@contextmanager
-def naming() -> Iterator[None]:
-    """Around a request: raises HeadError, HeadAccessError where no repetition helps."""
-    try:
-        yield
-    except StorageError as error:
-        kind = HeadAccessError if isinstance(error, StorageRefusedError) else HeadError
-        raise kind(error.message, remedy=error.remedy) from error

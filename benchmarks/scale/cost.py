@@ -12,6 +12,7 @@ _PARTS: Final[Mapping[str, tuple[str, ...]]] = {
     "acknowledgements": ("Acknowledgements",),
     "permits": ("Permit", "Revoke"),
     "counts": ("Count",),
+    "state": ("AwaitState",),
     "record": ("PutRecord",),
     "head": ("DrawNonce", "Swap decide", "Swap committed"),
     "listing": ("ListPrepared", "AbortPrepared"),

@@ -14,6 +14,7 @@ _PHASES: Final[dict[str, tuple[Phase, str]]] = {
     "Permit": ("start", "the permits of its sinks"),
     "RunWriters": ("tasks", "tasks, which read, write and prepare"),
     "Discard": ("tasks", "tasks, which restore the state"),
+    "AwaitState": ("decide", "the store of its state"),
     "PutRecord": ("decide", "the store of head"),
     "Swap decide": ("decide", "head"),
     ADMIT: ("wait", "sinks that are too far behind"),

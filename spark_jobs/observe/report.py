@@ -11,6 +11,7 @@ from typing import Final
 
 from spark_jobs.observe.activity import StateSize
 from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, of_absence
+from spark_jobs.observe.history.phases import DECIDING
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.withheld import Poll, WithheldSplit
 from twophase.news import DriverEvent, SinkAway, SinkJoined
@@ -207,7 +208,7 @@ class LogListener(Listener):
             sum(map(len, record.committables.values())),
             report.duration_s,
             seconds.get("RunWriters", 0.0),
-            seconds.get("PutRecord", 0.0) + seconds.get("Swap decide", 0.0) + seconds.get("Swap note", 0.0),
+            sum(seconds.get(name, 0.0) for name in DECIDING),
             seconds.get("Commit", 0.0),
             seconds.get("Revoke", 0.0) + seconds.get("ListPrepared", 0.0) + seconds.get("AbortPrepared", 0.0),
             self._logged_lag,

@@ -24,6 +24,7 @@ from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.state_files import state_ids
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
@@ -31,7 +32,6 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes, compare
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.query import plan_of
-from spark_jobs.savepoints.spark_files import state_ids
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
 from twophase.codec import decode_head

@@ -36,8 +36,8 @@ from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.rewriting import Lost, kept
 from spark_jobs.query.plan import is_deterministic, is_stateful
 from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
-from spark_jobs.savepoints.spark_files import needed, state_ids
 from spark_jobs.session.failures import translate
 from spark_jobs.session.locked_dirs import temporary
 from twophase.ids import Scope

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.query.state_files import operator_at, state_ids
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Manifest
-from spark_jobs.savepoints.spark_files import state_ids
 from wal.durable import sync, sync_ancestors, sync_folders
 
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")
-_SCHEMAS: Final = "/_stateSchema/"
 
 
 def write(
@@ -76,20 +75,9 @@ def commit(content: str, now: Mapping[int, int]) -> str:
 def _place(source: Path, target: Path, number: int, rest: str) -> None:
     folder = target / "state" / str(number)
     if rest.startswith("_metadata/"):
-        _put(folder / rest, _operator(source.read_text(), folder, number))
+        _put(folder / rest, operator_at(source.read_text(), folder, number))
     else:
         _copy(source, folder / rest)
-
-
-def _operator(content: str, folder: Path, number: int) -> str:
-    """What Spark keeps of an operator: its number, and for `transformWithState` where its schemas are, in full."""
-    version, _, text = content.partition("\n")
-    document: dict[str, Any] = json.loads(text)
-    document["operatorInfo"]["operatorId"] = number
-    for store in document.get("stateStoreInfo", ()):
-        if paths := store.get("stateSchemaFilePaths"):
-            store["stateSchemaFilePaths"] = [f"file:{folder}{_SCHEMAS}{each.rpartition(_SCHEMAS)[2]}" for each in paths]
-    return f"{version}\n{json.dumps(document, separators=(',', ':'))}"
 
 
 def _put(path: Path, content: str) -> None:

@@ -2,8 +2,9 @@
 
 With a location in an object store the folder is on the driver's machine, and each process has one. A pipeline without
 state needs two things of it, and both are in head: the plan of the newest completed checkpoint (`offsets/N`) and the
-query's id. An undecided plan is lost with its driver, as a power cut destroys it. No other process writes into the
-folder, and so no driver can overwrite another driver's plan (H25).
+query's id. Of a pipeline with state, or with a watermark, the rest is kept in the store (`kept_state`). An undecided
+plan is lost with its driver, as a power cut destroys it. No other process writes into the folder, and so no driver can
+overwrite another driver's plan (H25).
 
 A driver that ends with nothing planned notes this beside head. Only then a sink may be removed from the spec (R2).
 Otherwise the tasks of a lost plan may have prepared something in the sink (H37).
@@ -22,18 +23,23 @@ from typing import Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import SpecError
+from eos.errors import IdentityError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.state_keeping import StateKeeping
 from spark_jobs.session.locked_dirs import temporary
-from twophase.head import BlobStore
+from twophase.head import BlobStore, naming_storage
 from twophase.head_value import HeadValue
 from twophase.local_blobs import naming
 from twophase.status import Status
 from twophase.values import SparkState
+from wal.address import ObjectAddress
 from wal.private import replace_durably
+from wal.storage import Storage
 
 _SCRATCH: Final = "checkpoint.scratch"
+_WITHOUT_STATE: Final = "without-state"
+"""A file beside Spark's that says: the state of the query is not in this folder yet."""
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """`commits/N` of a batch without state and without a watermark."""
 
@@ -41,15 +47,9 @@ _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 def spark_log(spec: Spec) -> LocalSparkLog:
     """Return Spark's checkpoint folders of a pipeline. Opens nothing."""
     if spec.checkpoint.is_scratch:
-        return RebuiltSparkLog(spec.checkpoint.folder, partial(read_newest, spec), partial(_open_ends, spec))
+        states = StateKeeping(partial(_open_states, spec))
+        return RebuiltSparkLog(spec.checkpoint.folder, partial(read_newest, spec), partial(_open_ends, spec), states)
     return LocalSparkLog(spec.checkpoint.folder)
-
-
-def refuse_state(spec: Spec) -> None:
-    """Raise SpecError for a query with state, or with a watermark, whose location is in an object store."""
-    if spec.checkpoint.is_scratch:
-        message = f"a step keeps state, which is not yet kept at {spec.checkpoint.location}"
-        raise SpecError(message, remedy="give a folder on a local disk as checkpoint.location")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,8 @@ class RebuiltSparkLog(LocalSparkLog):
     """Reads head and its newest record. Raises HeadError."""
     ends: Callable[[], AbstractContextManager[BlobStore]]
     """Opens the shelf that names the drivers which have ended with nothing planned. Raises HeadError."""
+    states: StateKeeping
+    """Keeps Spark's state in the store, once `restore_state` was called."""
 
     def folder(self, incarnation: str) -> Path:
         """Return the folder of this process, and create its parent. Raises HeadError if the disk refuses that."""
@@ -85,6 +87,8 @@ class RebuiltSparkLog(LocalSparkLog):
         """Note beside head that this driver ended with nothing planned, unless its newest plan is undecided."""
         if LocalSparkLog.state(self, head.incarnation).newest_planned != head.completed:
             return
+        if self.is_done(head.incarnation, head.completed):
+            self.await_state(head.completed)
         with self.ends() as ends:
             older = ends.names()
             ends.put(_end_of(head), b"")
@@ -107,14 +111,60 @@ class RebuiltSparkLog(LocalSparkLog):
             files["metadata"] = json.dumps({"id": head.query_id})
         with naming(folder, _SCRATCH):
             shutil.rmtree(folder, ignore_errors=True)
-            for name, content in files.items():
+            for name, content in {**files, _WITHOUT_STATE: ""}.items():
                 replace_durably(folder / name, content.encode())
+
+    def restore_state(self, head: HeadValue) -> None:
+        """Have the state in the folder, and keep it in the store from now on. Raises HeadError, IdentityError.
+
+        Where the state after the newest checkpoint was not kept, Spark finds the state before it, and this batch as one
+        that is not done.
+        """
+        folder = self.folder(head.incarnation)
+        mark = folder / _WITHOUT_STATE
+        lacks_state = mark.exists()
+        plan = LocalSparkLog.state(self, head.incarnation).offsets_log.get(head.completed)
+        with naming(folder, _SCRATCH), naming_storage():
+            if lacks_state:
+                shutil.rmtree(folder)
+                replace_durably(mark, b"")
+            kept = self.states.begin(head, folder, is_filled=not lacks_state)
+            if lacks_state:
+                self._add_plan(head, plan, kept)
+                mark.unlink()
+
+    def _add_plan(self, head: HeadValue, plan: str | None, kept: int) -> None:
+        """Add what head has decided to the files of the kept state. Raises IdentityError where these contradict it."""
+        folder = self.folder(head.incarnation)
+        if kept == head.completed and plan != self.offsets_log(head.incarnation, kept):
+            message = f"the state that is kept of checkpoint {kept} belongs to another plan than head has decided"
+            raise IdentityError(message, remedy="head was set back: restore its newest object, or use `eos reset`")
+        if plan is not None:
+            replace_durably(folder / "offsets" / str(head.completed), plan.encode())
+        if head.query_id is not None:
+            replace_durably(folder / "metadata", json.dumps({"id": head.query_id}).encode())
+
+    def keep_state(self, head: HeadValue) -> None:
+        if self.is_done(head.incarnation, head.completed):
+            self.states.keep(head.completed)
+
+    def await_state(self, checkpoint_id: int) -> None:
+        with naming_storage():
+            self.states.wait(checkpoint_id)
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Sync no file, since the decision's record holds the plan."""
 
     def sync_query(self, incarnation: str) -> None:
         """Sync no file, since head holds the query's id."""
+
+
+def _open_states(spec: Spec) -> Storage:
+    from wal.object import ObjectStorage
+
+    at = spec.checkpoint.location_at
+    assert isinstance(at, ObjectAddress)
+    return ObjectStorage(at.below("state"))
 
 
 @contextmanager

@@ -139,6 +139,15 @@ class LocalSparkLog:
     def note_end(self, head: HeadValue) -> None:
         """Called when a query has ended without a failure. Nothing to note: the folder stays."""
 
+    def restore_state(self, head: HeadValue) -> None:
+        """Called before a query with state, or with a watermark, starts. Nothing to do: its folder stays."""
+
+    def keep_state(self, head: HeadValue) -> None:
+        """Called often while a query runs, and returns at once: its newest checkpoint may be done."""
+
+    def await_state(self, checkpoint_id: int) -> None:
+        """Block until a start can have the state after this checkpoint (R6). Here it can at once."""
+
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Make what Spark planned survive a power cut, which Spark does not: head must not decide a batch that is gone.
 

@@ -132,6 +132,7 @@ class QueryRun:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
                 self.driver.check()
+                self.log.keep_state(self.driver.owned)
                 self._progress.report_idle()
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)

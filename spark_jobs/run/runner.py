@@ -28,7 +28,7 @@ from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Withheld
 from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
-from spark_jobs.query.rebuilt_spark_log import refuse_state, spark_log
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
 from spark_jobs.run.checkpoint_requests import CheckpointRequests
 from spark_jobs.run.control import StopControl, pause
@@ -212,6 +212,8 @@ class Runner:
             self._report_schemas(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(open_documents(spec), driver.owned.incarnation), plan)
+            if pipeline.stateful or has_watermark(spec):
+                log.restore_state(driver.owned)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)
             self.listener.on_state("paused" if self.control.is_paused() else "running")
@@ -265,8 +267,6 @@ class Runner:
             pipeline = build(
                 self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns, schemas=schemas
             )
-            if pipeline.stateful or has_watermark(self.spec):
-                refuse_state(self.spec)
             if pipeline.stateful:
                 check_state_is_shared(self.spark, self.spec.checkpoint.folder)
         except (Py4JError, ConnectionError) as error:

@@ -1,6 +1,6 @@
 """Savepoints: a checkpoint that is kept on request, whole and by itself, and that a pipeline can begin from.
 
-Read in this order: `plan` (what a query is made of, by the names in its spec), `manifest` (the format), `spark_files`
-(what of Spark's folder a checkpoint needs), `take`, `stored` (what there is in a folder), `changes` (what a
-spec has changed since). `spark_jobs.operations.from_savepoint` begins a pipeline from one.
+Read in this order: `plan` (what a query is made of, by the names in its spec), `manifest` (the format), `take` (with
+`query.state_files`, the files of Spark's folder that it needs), `stored` (the savepoints of a folder), `changes` (what
+a spec has changed since). `spark_jobs.operations.from_savepoint` begins a pipeline from one.
 """

@@ -6,14 +6,14 @@ be copied anywhere. Later versions read every format there has been (tests/golde
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from eos.errors import HeadFormatError, SavepointError
+from spark_jobs.query.state_files import hash_of, inside
 from spark_jobs.savepoints.plan import Plan
 from twophase.codec import check_readable, sha256_of
 
@@ -24,7 +24,6 @@ RECORD: Final = "record.json"
 SPEC: Final = "spec.yaml"
 SPARK: Final = "spark"
 _KIND: Final = "eos-savepoint"
-_CHUNK: Final = 1024 * 1024
 _NO_SAVEPOINT: Final = "give the folder that `eos savepoint` has named, or one that `eos savepoint list` shows"
 _DAMAGED: Final = "copy the savepoint again from where it was taken, or take another one"
 
@@ -110,7 +109,7 @@ def decode(content: bytes, where: Path) -> Manifest:
             later=document["later"],
             versions=document["versions"],
             plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
-            files={_inside(path): Entry(*each) for path, each in document["files"].items()},
+            files={inside(path): Entry(*each) for path, each in document["files"].items()},
         )
     except HeadFormatError as error:
         raise SavepointError(error.message, remedy=error.remedy) from error
@@ -163,23 +162,6 @@ def checked(folder: Path) -> Manifest:
         more = f", and {len(found) - 3} more" if len(found) > 3 else ""
         raise SavepointError(f"{folder} is damaged: {'; '.join(found[:3])}{more}", remedy=_DAMAGED)
     return manifest
-
-
-def hash_of(path: Path) -> tuple[int, str]:
-    """Bytes and SHA-256. Raises OSError."""
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return size, digest.hexdigest()
-
-
-def _inside(path: str) -> str:
-    """A path in the folder. Whatever a manifest says, nothing outside is read or deleted."""
-    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
-        raise ValueError(path)
-    return path
 
 
 def _dump(document: Mapping[str, Any]) -> bytes:

@@ -29,10 +29,10 @@ from eos.errors import ConnectorError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.run_lock import running
 from spark_jobs.query.rebuilt_spark_log import spark_log
+from spark_jobs.query.state_files import hash_of, needed
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Entry, Manifest
-from spark_jobs.savepoints.spark_files import needed
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep, temporary
 from twophase import faults
 from twophase.codec import encode_head, encode_record
@@ -230,14 +230,14 @@ def _store(path: Path, content: bytes) -> Entry:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-    return Entry(*manifests.hash_of(path))
+    return Entry(*hash_of(path))
 
 
 def _copy(source: Path, target: Path) -> Entry:
     target.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source, target)
     sync(target)
-    return Entry(*manifests.hash_of(target))
+    return Entry(*hash_of(target))
 
 
 def _gone(point: Point, error: OSError) -> SavepointError:

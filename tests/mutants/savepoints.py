@@ -138,7 +138,7 @@ MUTANTS: Final = (
     Mutant(
         name="of state that changes were written upon the newest snapshot is left out",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/spark_files.py",
+        path="spark_jobs/query/state_files.py",
         before="""        if snapshots and len(ids) == 1:
 """,
         after="""        if snapshots:
@@ -148,7 +148,7 @@ MUTANTS: Final = (
     Mutant(
         name="files of state that a losing task wrote are taken for the decided ones",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/spark_files.py",
+        path="spark_jobs/query/state_files.py",
         before="""                store = _store(state / str(partition), checkpoint_id + 1, each)
                 paths += [_in(folder, path) for path in _of_version(store, checkpoint_id + 1, each)]
 """,
@@ -160,7 +160,7 @@ MUTANTS: Final = (
     Mutant(
         name="what an operator becomes after the savepoint is taken with it",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/spark_files.py",
+        path="spark_jobs/query/state_files.py",
         before="""int(path.name) > checkpoint_id
 """,
         after="""int(path.name) < 0
@@ -172,7 +172,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint without the plan before its batch",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/spark_files.py",
+        path="spark_jobs/query/state_files.py",
         before='[f"offsets/{checkpoint_id - 1}"] if checkpoint_id > 0 else []',
         after="[]",
         caught_by=("tests/spark_jobs/savepoints/test_take.py::test_it_holds_the_newest_checkpoint_and_nothing_else",),

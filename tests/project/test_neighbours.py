@@ -190,7 +190,7 @@ _ELSEWHERE: Final = {
     "spark_jobs/page/masked.py:masking.Masked.render": "shown",
     "spark_jobs/savepoints/plan.py:kept": "reads one without a number",
     "spark_jobs/operations/spark_rewriting.py:commit": "Spark's own, of Spark's version",
-    "spark_jobs/operations/spark_rewriting.py:_operator": "Spark's own, of Spark's version",
+    "spark_jobs/query/state_files.py:operator_at": "Spark's own, of Spark's version",
     "spark_jobs/operations/spark_rewriting.py:_put": "writes what it is given",
     "spark_jobs/query/source_offset.py:SourceOffset.from_json": "reads one without a number",
     "spark_jobs/submit/line.py:Submission.prepare": "settings of a process that is started with them",

@@ -40,9 +40,17 @@ def lose_undecided_plan(world: World, _: Predecessors) -> Iterator[World]:
 
 
 def rebuild_spark(world: World, _: Predecessors) -> Iterator[World]:
-    """The driver's machine is lost, and Spark's checkpoint folder is rebuilt from head."""
+    """The driver's machine is lost. Spark's checkpoint folder is rebuilt from head, and from the kept state.
+
+    Where the state after the newest checkpoint was not kept, the folder has the state before it.
+    """
     head = head_of(world.head)
-    yield world._replace(spark=Spark(head.completed, head.completed, head.query_id) if head is not None else Spark())
+    if head is None:
+        yield world._replace(spark=Spark())
+        return
+    yield world._replace(spark=Spark(head.completed, head.completed, head.query_id))
+    if head.completed >= 0:
+        yield world._replace(spark=Spark(head.completed, head.completed - 1, head.query_id))
 
 
 def set_head_back(world: World, before: Predecessors) -> Iterator[World]:

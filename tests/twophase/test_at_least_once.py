@@ -55,7 +55,7 @@ def note(value: HeadValue = START, **answers: Any) -> tuple[Any, list[Any]]:
 
 def test_one_swap_notes_a_checkpoint() -> None:
     result, actions = note()
-    assert [type(each).__name__ for each in actions] == ["RunWriters", "PutRecord", "Swap", "CommitBack"]
+    assert [type(each).__name__ for each in actions] == ["RunWriters", "AwaitState", "PutRecord", "Swap", "CommitBack"]
     ran, _, swap, told = actions
     assert ran == messages.RunWriters(scope(0), direct=True)
     assert (swap.point, swap.value.completed, swap.value.committed) == ("note", 0, 0)
@@ -83,7 +83,14 @@ def test_a_try_that_leaves_refused_rows_out_follows_at_once() -> None:
     """Nothing is aborted: nothing is prepared, and no swap is on its way."""
     given: list[Any] = [Failed(BadRowError("too long"), again=True), Acknowledged({"warehouse": ()}, at=2.0)]
     result, actions = note(RunWriters=lambda _: given.pop(0))
-    assert [type(each).__name__ for each in actions] == ["RunWriters", "RunWriters", "PutRecord", "Swap", "CommitBack"]
+    assert [type(each).__name__ for each in actions] == [
+        "RunWriters",
+        "RunWriters",
+        "AwaitState",
+        "PutRecord",
+        "Swap",
+        "CommitBack",
+    ]
     assert actions[0] == actions[1] == messages.RunWriters(scope(0), direct=True)
     assert result.committables == {"warehouse": ()}
 
@@ -144,6 +151,9 @@ class World:
     def query(self, statement: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.folder / "t.db")) as connection:
             return connection.execute(statement).fetchall()
+
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
 
     def state(self, _incarnation: str) -> SparkState:
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}

@@ -59,6 +59,7 @@ def test_the_order_of_r10() -> None:
     assert names(actions) == [
         "Permit",
         "RunWriters",
+        "AwaitState",
         "PutRecord",
         "Swap decide",
         "Commit",

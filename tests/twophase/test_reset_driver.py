@@ -16,6 +16,9 @@ from twophase.values import SparkState, StartingPoint
 
 
 class _NoSpark:
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, incarnation: str) -> SparkState:
         return SparkState()
 

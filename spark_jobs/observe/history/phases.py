@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from spark_jobs.observe.history.model import Acknowledgement, Phases
+
+DECIDING: Final = ("AwaitState", "PutRecord", "Swap decide", "Swap note")
+"""The driver's actions from the last acknowledgement to the decision (`Driver.durations_s`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def phases(
     work_s = min(_covered_s((each.end - each.busy_s, each.end) for each in tasks), job_s)
     busy_s = sum(each.busy_s for each in tasks)
     scale = work_s / busy_s if busy_s > 0 else 0.0
-    decide_s = sum(durations_s.get(name, 0.0) for name in ("PutRecord", "Swap decide", "Swap note"))
+    decide_s = sum(durations_s.get(name, 0.0) for name in DECIDING)
     return Phases(
         start_s=job_s - work_s,
         read_s=scale * sum(each.read_s for each in tasks),

@@ -79,6 +79,9 @@ class SparkFiles:
 class SparkKnown(SparkFolder):
     """With the query's id."""
 
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, incarnation: str) -> SparkState:
         state = super().state(incarnation)
         return replace(state, query_id="query", offsets_log={number: _plan(number) for number in state.offsets_log})

@@ -6,21 +6,24 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.session.settings import DEFAULTS, LOOPBACK
+from spark_jobs.query.state_keeping import StateKeeping
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.local_blobs import LocalBlobStore
 from twophase.status import Status
 from twophase.values import CheckpointRecord
+from wal.local import LocalStorage
 
 LIFE = "0123456789abcdefghij"
 PLAN = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n{"value":40}'
@@ -53,7 +56,8 @@ class Log(RebuiltSparkLog):
 
     def __init__(self, location: Path, head: Head, shelf: Path) -> None:
         shelf.mkdir(exist_ok=True)
-        super().__init__(location, head, lambda: nullcontext(LocalBlobStore(shelf)))
+        states = StateKeeping(lambda: LocalStorage(shelf.with_name("states")))
+        super().__init__(location, head, lambda: nullcontext(LocalBlobStore(shelf)), states)
 
 
 @pytest.fixture
@@ -142,7 +146,8 @@ def test_each_process_has_a_folder_of_its_own_and_those_of_dead_ones_are_deleted
     program = (
         "import sys, time; from pathlib import Path\n"
         "from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog\n"
-        f"print(RebuiltSparkLog(Path({str(log.location)!r}), None, None).folder({LIFE!r}), flush=True); time.sleep(600)"
+        f"log = RebuiltSparkLog(Path({str(log.location)!r}), None, None, None)\n"
+        f"print(log.folder({LIFE!r}), flush=True); time.sleep(600)"
     )
     other = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert other.stdout is not None
@@ -162,7 +167,7 @@ def test_each_process_has_a_folder_of_its_own_and_those_of_dead_ones_are_deleted
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    builder = SparkSession.builder.master("local[1]").config(map={**DEFAULTS, **LOOPBACK})
+    builder = SparkSession.builder.master("local[1]").config(map={**REQUIRED, **DEFAULTS, **LOOPBACK})
     session = builder.getOrCreate()
     yield session
     session.stop()
@@ -192,3 +197,54 @@ def test_spark_goes_on_behind_it(spark: SparkSession, tmp_path: Path) -> None:
     run(second.folder(LIFE), 4)
     assert batches == [(n, list(range(10 * n, 10 * n + 10))) for n in range(5)]
     assert json.loads((second.folder(LIFE) / "metadata").read_text()) == {"id": status.head.query_id}
+
+
+def _counted(rows: DataFrame) -> DataFrame:
+    """The count of a window goes on over batches."""
+    return rows.withWatermark("timestamp", "1 second").groupBy(F.window("timestamp", "3 seconds")).count()
+
+
+def _joined(rows: DataFrame) -> DataFrame:
+    """Each row meets the one of three batches before. A join has several stores in each partition."""
+    late = rows.select((F.col("value") + 30).alias("at"), F.col("timestamp").alias("then"))
+    within = F.expr("value = at AND timestamp >= then AND timestamp <= then + INTERVAL 5 SECONDS")
+    return rows.withWatermark("timestamp", "1 second").join(late.withWatermark("then", "1 second"), within)
+
+
+@pytest.mark.parametrize(("steps", "kept", "changelog"), [(_counted, 3, False), (_joined, 4, True)])
+def test_state_goes_on_on_another_machine(
+    spark: SparkSession, tmp_path: Path, steps: Callable[[DataFrame], DataFrame], kept: int, changelog: bool
+) -> None:
+    """Three machines, each of which completes three batches. `kept`: of batch 4 on the second one; 3: before it."""
+    spark.conf.set("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", str(changelog).lower())
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+
+    def run(log: LocalSparkLog, until: int) -> list[tuple[int, list[str]]]:
+        batches: list[tuple[int, list[str]]] = []
+
+        def on_batch(frame: DataFrame, number: int) -> None:
+            if number > until:
+                raise RuntimeError("enough")
+            log.await_state(number - 1)
+            batches.append((number, sorted(map(str, frame.collect()))))
+
+        options = {"rowsPerBatch": "10", "advanceMillisPerBatch": "1000", "startTimestamp": "0"}
+        rows = steps(spark.readStream.format("rate-micro-batch").options(**options).load())
+        query = rows.writeStream.foreachBatch(on_batch).outputMode("update" if steps is _counted else "append")
+        with pytest.raises(Exception, match="enough"):
+            query.option("checkpointLocation", f"file://{log.folder(LIFE)}").start().awaitTermination()
+        return batches
+
+    expected = run(LocalSparkLog(tmp_path / "reference"), 7)
+    assert sum(len(rows) for _, rows in expected) > 7
+    found: list[tuple[int, list[str]]] = []
+    status = status_of(-1, query_id=None)
+    for machine, until, last in (("one", 2, 2), ("two", 4, kept), ("three", 7, 7)):
+        log = Log(tmp_path / machine, Head(status), tmp_path / "ended")
+        assert log.state(LIFE).newest_planned == status.head.completed
+        log.restore_state(status.head)
+        assert log.is_done(LIFE, status.head.completed) == (machine != "three" or kept == 4)
+        found += run(log, until)
+        log.await_state(last)
+        status = status_of(until, log.offsets_log(LIFE, until), log.query_id(LIFE))
+    assert found == [expected[n] for n in ([0, 1, 2, 3, 4, 5, 6, 7] if kept == 4 else [0, 1, 2, 3, 4, 4, 5, 6, 7])]

@@ -14,10 +14,10 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SavepointError
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.run_lock import present
+from spark_jobs.query import state_files
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
-from spark_jobs.savepoints import spark_files
 from spark_jobs.savepoints.plan import describe
 from spark_jobs.savepoints.take import Savepoints, Taken, take
 from tests import savepoint_files as files
@@ -92,7 +92,7 @@ def test_what_spark_deletes_meanwhile_is_taken_of_a_newer_checkpoint(
 ) -> None:
     """The first look meets a file that is gone; nothing of that try is left."""
     looks: list[int] = []
-    needed = spark_files.needed
+    needed = state_files.needed
 
     def first_gone(folder: Path, checkpoint_id: int) -> list[str]:
         looks.append(checkpoint_id)
@@ -131,7 +131,7 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
     files._snapshot(store, f"5_{losing}", ["5.sst"])
     for name in (f"4_{unique}", f"5_{unique}", f"5_{losing}", f"6_{unique}", f"2_{unique}"):
         (store / f"{name}.changelog").write_text("changes")
-    found = {path.rpartition("/")[2] for path in spark_files.needed(spark, NEWEST) if "/0/0/" in f"/{path}"}
+    found = {path.rpartition("/")[2] for path in state_files.needed(spark, NEWEST) if "/0/0/" in f"/{path}"}
     chain = {f"6_{unique}.changelog", f"5_{unique}.changelog", f"4_{unique}.changelog", f"3_{unique}.zip", "3.sst"}
     assert chain <= found
     assert f"2_{unique}.changelog" not in found
@@ -141,7 +141,7 @@ def test_what_spark_says_of_an_operator_later_on_is_left_out(spark: Path) -> Non
     """Of `transformWithState` each start writes it anew, under the number of its first batch."""
     for number in (NEWEST - 2, NEWEST + 1):
         files._put(spark / "state" / "0" / "_metadata" / "v2" / str(number), "v2")
-    found = {path for path in spark_files.needed(spark, NEWEST) if "/v2/" in path}
+    found = {path for path in state_files.needed(spark, NEWEST) if "/v2/" in path}
     assert found == {f"state/0/_metadata/v2/{NEWEST - 2}"}
 
 

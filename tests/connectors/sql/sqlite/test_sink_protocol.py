@@ -56,6 +56,9 @@ class World:
         finally:
             connection.close()
 
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, _incarnation: str) -> SparkState:
         log = {number: f"offsets {number}" for number in range(self.planned + 1)}
         return SparkState("query" if self.planned >= 0 else None, self.planned, self.planned - 1, log)

@@ -106,6 +106,9 @@ def test_cut_short_before_the_sinks_are_taken_it_is_made_again(world: World, mon
 class Divided:
     """Spark at rest after the savepoint's checkpoint, with state, and what it answers when that is divided anew."""
 
+    def await_state(self, _checkpoint_id: int) -> None:
+        """Nothing to wait for."""
+
     def state(self, _incarnation: str) -> SparkState:
         last = SEED.checkpoint_id
         return SparkState("query", last, last, {last: SEED.offsets_log}, {last: 2})

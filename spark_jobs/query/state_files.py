@@ -7,17 +7,21 @@ files; or, with changelog checkpoints, `<N+1>_<id>.changelog` upon an older snap
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from eos.errors import SavepointError
 
 _VERSION: Final = re.compile(r"(?P<version>[0-9]+)_(?P<id>[0-9a-f-]{36})\.(?P<kind>zip|changelog)")
+
+_SCHEMAS: Final = "/_stateSchema/"
+_CHUNK: Final = 1024 * 1024
 
 Ids = Mapping[str, Sequence[Sequence[str]]]
 """Operator -> by partition: the unique id of each of its stores."""
@@ -59,6 +63,37 @@ def state_ids(commit: str) -> Ids:
         message = f"Spark's commits log is damaged: {error}"
         raise SavepointError(message, remedy="let the pipeline complete another checkpoint, and try again") from error
     return found.get("stateUniqueIds") or {}
+
+
+def operator_at(content: str, folder: Path, number: int) -> str:
+    """Return what Spark keeps of an operator (`_metadata/`), where its state is in another folder, under this number.
+
+    For `transformWithState` it holds the full paths of the schemas.
+    """
+    version, _, text = content.partition("\n")
+    document: dict[str, Any] = json.loads(text)
+    document["operatorInfo"]["operatorId"] = number
+    for store in document.get("stateStoreInfo", ()):
+        if paths := store.get("stateSchemaFilePaths"):
+            store["stateSchemaFilePaths"] = [f"file:{folder}{_SCHEMAS}{each.rpartition(_SCHEMAS)[2]}" for each in paths]
+    return f"{version}\n{json.dumps(document, separators=(',', ':'))}"
+
+
+def hash_of(path: Path) -> tuple[int, str]:
+    """Bytes and SHA-256. Raises OSError."""
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            size += len(chunk)
+    return size, digest.hexdigest()
+
+
+def inside(path: str) -> str:
+    """Return a path of a manifest that stays inside its folder. Raises ValueError."""
+    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+        raise ValueError(path)
+    return path
 
 
 def _store(partition: Path, version: int, unique_id: str) -> Path:

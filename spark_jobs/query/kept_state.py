@@ -1,0 +1,339 @@
+"""Spark's state in a storage: the files that its folder held after a checkpoint, as packs and one manifest (R6).
+
+Spark gives each version of state a unique name and never changes it (`state_files`), so a file is sent once. The files
+of a checkpoint that are new go together into packs. The manifest of the checkpoint says where each of its files is. It
+is published last, and every object is created once, under a name that only this driver uses.
+
+A start takes the state after head's newest checkpoint. Where that was not kept, it takes the state before it, and Spark
+runs the batch again (R4): a checkpoint is decided only when the state before it is kept.
+
+A driver deletes objects only after it has decided a checkpoint, so that no newer driver had begun by then. It keeps the
+state after that checkpoint and before it, with all packs that these need, whoever wrote them. It never deletes the
+objects of a newer driver. `tests/simulation/kept_state.py` tries every order of this with several drivers.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import logging
+import re
+import secrets
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from eos.errors import HeadFormatError, IdentityError, SavepointError
+from spark_jobs.query.state_files import hash_of, inside, needed, operator_at, state_ids
+from twophase.codec import check_readable, sha256_of
+from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
+from wal.storage import Storage
+
+_log = logging.getLogger("eos.state")
+
+_FORMAT: Final = 1
+_MANIFEST: Final = re.compile(r"(?P<checkpoint>[0-9]{12})\.(?P<epoch>[0-9]{8,})\.state")
+_PACK: Final = re.compile(r"(?P<epoch>[0-9]{8,})\.[0-9a-f]{16}\.files")
+_PACK_BYTES: Final = 64 * 1024 * 1024
+"""A pack is closed when it has reached this size. A restore reads packs whole, several at once."""
+_AT_ONCE: Final = 4
+"""Packs that are sent or read at the same time."""
+_SPARSE: Final = 4
+"""A pack is written again when less than this part (1/4) of its bytes is still needed."""
+_CHUNK: Final = 1024 * 1024
+_RESTORE: Final = "restore the object from an older version of it, or from a backup"
+_OPERATOR: Final = re.compile(r"state/(?P<operator>[0-9]+)/_metadata/.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the bytes of a file are."""
+
+    pack: str
+    offset: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeptState:
+    """The state after a checkpoint, as it is stored."""
+
+    checkpoint_id: int
+    files: Mapping[str, Located]  # by path in Spark's folder
+    packs: Mapping[str, int]  # that hold these files -> their bytes
+
+    @property
+    def bytes(self) -> int:
+        """Size of all files."""
+        return sum(each.bytes for each in self.files.values())
+
+
+def choices(names: Collection[str], completed: int) -> list[str]:
+    """Return the manifests that a start may use, best first: after the newest completed checkpoint, or before it."""
+    found = [match for name in names if (match := _MANIFEST.fullmatch(name))]
+    usable = [each for each in found if int(each["checkpoint"]) in (completed, completed - 1)]
+    usable.sort(key=lambda each: (int(each["checkpoint"]), int(each["epoch"])), reverse=True)
+    return [each[0] for each in usable]
+
+
+def unneeded(names: Collection[str], kept: Mapping[str, Collection[str]], epoch: int) -> list[str]:
+    """Return the objects that the driver of this epoch may delete, manifests first.
+
+    Args:
+        names: the objects that exist.
+        kept: the manifests to keep, each with its packs.
+        epoch: of the driver, which has decided a checkpoint since it listed the manifests in `kept`.
+    """
+    needed_packs = {pack for packs in kept.values() for pack in packs}
+    found = [match for name in names if (match := _MANIFEST.fullmatch(name) or _PACK.fullmatch(name))]
+    deleted = [m for m in found if int(m["epoch"]) <= epoch and m[0] not in kept and m[0] not in needed_packs]
+    return [match[0] for match in sorted(deleted, key=lambda match: (match.re is _PACK, match[0]))]
+
+
+@dataclass(slots=True)
+class StateStore:
+    """The kept states of one incarnation, for one driver. Used by one thread at a time; each call blocks.
+
+    Raises StorageError where the storage does not answer; StorageRefusedError where no repetition helps.
+    """
+
+    storage: Storage
+    incarnation: str  # the folder in the storage
+    epoch: int
+    _kept: dict[str, KeptState] = field(default_factory=dict)  # manifests to keep
+    _names: set[str] = field(default_factory=set)  # objects that exist, as far as this driver knows
+    _is_listed: bool = False  # `_names` has the objects of other drivers, too
+
+    def restore(self, folder: Path, completed: int) -> KeptState | None:
+        """Fill an empty folder with the newest state that is whole; None: there was none before the first checkpoint.
+
+        Raises IdentityError where head has later checkpoints and no state of them is whole.
+        """
+        lacking = "none is there"
+        for name, kept in self._usable(completed):
+            try:
+                self._fill(folder, kept)
+            except (ObjectMissingError, HeadFormatError) as error:
+                lacking = error.message
+                _log.warning("state after checkpoint %d is not whole: %s", kept.checkpoint_id, lacking)
+                continue
+            self._kept[name] = kept
+            return kept
+        if completed < 1:
+            return None
+        message = f"the state after checkpoint {completed - 1} is not at {self.storage.describe()}: {lacking}"
+        raise IdentityError(message, remedy="restore the objects of the bucket, or begin anew with `eos reset`")
+
+    def adopt(self, folder: Path, completed: int) -> KeptState | None:
+        """Take over what is kept of a folder that this process has already filled. Reads its files; None: nothing."""
+        for name, kept in self._usable(completed):
+            same = {path: at for path, at in kept.files.items() if _is_same(folder / path, at)}
+            self._kept[name] = KeptState(kept.checkpoint_id, same, kept.packs)
+            return kept
+        return None
+
+    def keep(self, folder: Path, checkpoint_id: int) -> int:
+        """Store the state after a checkpoint that head has completed, then delete older ones. Return bytes sent.
+
+        Raises IdentityError where Spark's files are not whole, FileNotFoundError where it has deleted some.
+        """
+        paths = _files_of(folder, checkpoint_id)
+        known = self._known(paths)
+        sent = self._send(folder, [path for path in paths if path not in known])
+        files = known | sent
+        sizes = {pack: size for each in self._kept.values() for pack, size in each.packs.items()}
+        for at in sent.values():
+            sizes[at.pack] = max(sizes.get(at.pack, 0), at.offset + at.bytes)
+        packs = {at.pack: sizes[at.pack] for at in files.values()}
+        name = f"{checkpoint_id:012d}.{self.epoch:08d}.state"
+        kept = self._publish(name, KeptState(checkpoint_id, files, packs))
+        self._kept[name] = kept
+        self._delete_older(checkpoint_id)
+        return sum(each.bytes for each in sent.values())
+
+    def _usable(self, completed: int) -> Iterator[tuple[str, KeptState]]:
+        """The states that a start may use, best first."""
+        for name in choices(self._list(), completed):
+            try:
+                yield name, self._read(name)
+            except ObjectMissingError:  # an older driver has deleted it since
+                continue
+
+    def _list(self) -> list[str]:
+        self.storage.prepare(self.incarnation)
+        start = f"{self.incarnation}/"
+        return [name.removeprefix(start) for name in self.storage.names(self.incarnation)]
+
+    def _read(self, name: str) -> KeptState:
+        with self.storage.open(f"{self.incarnation}/{name}") as content:
+            return decode(content.read(), f"{self.storage.describe()}/{self.incarnation}/{name}")
+
+    def _publish(self, name: str, kept: KeptState) -> KeptState:
+        """Return what is there under the name: an earlier try may have come through without an answer."""
+        writer = self.storage.create(f"{self.incarnation}/{name}")
+        try:
+            writer.write(encode(kept))
+            writer.publish()
+        except ObjectExistsError:
+            found, versions = self._read(name), f"commits/{kept.checkpoint_id}"
+            if found.files[versions].sha256 != kept.files[versions].sha256:
+                raise
+            return found
+        finally:
+            writer.discard()
+        self._names.add(name)
+        return kept
+
+    def _known(self, paths: Sequence[str]) -> dict[str, Located]:
+        """Where files are already, except those in packs of which little else is needed."""
+        known: dict[str, Located] = {}
+        sizes: dict[str, int] = {}
+        for kept in sorted(self._kept.values(), key=lambda each: each.checkpoint_id):
+            known |= {path: kept.files[path] for path in paths if path in kept.files}
+            sizes |= kept.packs
+        live = dict.fromkeys(sizes, 0)
+        for at in known.values():
+            live[at.pack] += at.bytes
+        return {path: at for path, at in known.items() if live[at.pack] * _SPARSE >= sizes[at.pack]}
+
+    def _send(self, folder: Path, paths: Sequence[str]) -> dict[str, Located]:
+        packs: list[list[str]] = [[]]
+        room = _PACK_BYTES
+        for path in paths:
+            if room <= 0:
+                packs.append([])
+                room = _PACK_BYTES
+            packs[-1].append(path)
+            room -= (folder / path).stat().st_size
+        with ThreadPoolExecutor(_AT_ONCE, "eos-state") as pool:
+            sent = pool.map(lambda each: self._send_pack(folder, each), filter(None, packs))
+            return {path: at for pack in sent for path, at in pack.items()}
+
+    def _send_pack(self, folder: Path, paths: Sequence[str]) -> dict[str, Located]:
+        name, offset, sent = f"{self.epoch:08d}.{secrets.token_hex(8)}.files", 0, {}
+        writer = self.storage.create(f"{self.incarnation}/{name}")
+        try:
+            for path in paths:
+                size, digest = 0, hashlib.sha256()
+                with (folder / path).open("rb") as file:
+                    while chunk := file.read(_CHUNK):
+                        digest.update(chunk)
+                        size += writer.write(chunk)
+                sent[path] = Located(name, offset, size, digest.hexdigest())
+                offset += size
+            writer.publish()
+        finally:
+            writer.discard()
+        self._names.add(name)
+        return sent
+
+    def _fill(self, folder: Path, kept: KeptState) -> None:
+        """Write the files of a kept state. Raises HeadFormatError for other bytes than were kept."""
+        by_pack: dict[str, list[str]] = {}
+        for path, at in kept.files.items():
+            by_pack.setdefault(at.pack, []).append(path)
+        with ThreadPoolExecutor(_AT_ONCE, "eos-state") as pool:
+            for _ in pool.map(lambda pack: self._fill_from(folder, pack, kept, by_pack[pack]), by_pack):
+                pass
+
+    def _fill_from(self, folder: Path, pack: str, kept: KeptState, paths: Sequence[str]) -> None:
+        with self.storage.open(f"{self.incarnation}/{pack}") as content:
+            for path in sorted(paths, key=lambda each: kept.files[each].offset):
+                at = kept.files[path]
+                content.seek(at.offset)
+                target = folder / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if _copy(content, target, at.bytes) != at.sha256:
+                    message = f"{path} in {self.storage.describe()}/{self.incarnation}/{pack} has other bytes"
+                    raise HeadFormatError(message, remedy=_RESTORE)
+                if match := _OPERATOR.fullmatch(path):  # it names Spark's folder
+                    number = int(match["operator"])
+                    target.write_text(operator_at(target.read_text(), folder / "state" / str(number), number))
+
+    def _delete_older(self, checkpoint_id: int) -> None:
+        """A failure is a warning: the next checkpoint, or the next driver, deletes what is left."""
+        self._kept = {name: each for name, each in self._kept.items() if each.checkpoint_id >= checkpoint_id - 1}
+        try:
+            if not self._is_listed:
+                self._names.update(self._list())
+                self._kept = dict(self._usable(checkpoint_id)) | self._kept
+                self._is_listed = True
+            packs = {name: each.packs for name, each in self._kept.items()}
+            for name in unneeded(self._names, packs, self.epoch):
+                self.storage.delete(f"{self.incarnation}/{name}")
+                self._names.discard(name)
+        except (StorageError, HeadFormatError) as error:
+            _log.warning("objects of older states stay: %s", error.message)
+
+
+def encode(kept: KeptState) -> bytes:
+    """Compressed JSON, with a hash of its own."""
+    packs = sorted(kept.packs)
+    number = {pack: index for index, pack in enumerate(packs)}
+    files = {path: [number[at.pack], at.offset, at.bytes, at.sha256] for path, at in sorted(kept.files.items())}
+    document: dict[str, Any] = {
+        "format": _FORMAT,
+        "checkpoint_id": kept.checkpoint_id,
+        "packs": [[pack, kept.packs[pack]] for pack in packs],
+        "files": files,
+    }
+    return gzip.compress(_dump({**document, "checksum": sha256_of(_dump(document))}), 6, mtime=0)
+
+
+def decode(content: bytes, place: str) -> KeptState:
+    """Return what `encode` wrote. `place`: for messages. Raises HeadFormatError."""
+    try:
+        document = json.loads(gzip.decompress(content))
+        check_readable(document, place, _FORMAT)
+        if document.pop("checksum") != sha256_of(_dump(document)):
+            message = f"{place} is damaged: its content does not match its checksum"
+            raise HeadFormatError(message, remedy=_RESTORE)
+        packs = {str(name): int(size) for name, size in document["packs"]}
+        names = list(packs)
+        files = {
+            inside(path): Located(names[pack], offset, size, sha256)
+            for path, (pack, offset, size, sha256) in document["files"].items()
+        }
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+        message = f"{place} is damaged: {error!r}"
+        raise HeadFormatError(message, remedy=_RESTORE) from error
+    return KeptState(document["checkpoint_id"], files, packs)
+
+
+def _files_of(folder: Path, checkpoint_id: int) -> list[str]:
+    """As `state_files.needed`. Raises IdentityError for state that Spark's commits log does not name."""
+    try:
+        paths = needed(folder, checkpoint_id)
+        has_state = any((folder / "state").glob("*/0"))
+        if has_state and not state_ids((folder / f"commits/{checkpoint_id}").read_text()):
+            raise SavepointError("Spark's commits log does not name the versions of the state")
+    except SavepointError as error:
+        message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.message}"
+        raise IdentityError(message, remedy="begin from a savepoint, or anew with `eos reset`") from error
+    return paths
+
+
+def _is_same(path: Path, at: Located) -> bool:
+    try:
+        return hash_of(path) == (at.bytes, at.sha256)
+    except FileNotFoundError:
+        return False
+
+
+def _copy(content: BinaryIO, target: Path, size: int) -> str:
+    """Copy so many bytes to a file. Return their hash."""
+    digest = hashlib.sha256()
+    with target.open("wb") as file:
+        while size and (chunk := content.read(min(size, _CHUNK))):
+            digest.update(chunk)
+            size -= file.write(chunk)
+    return digest.hexdigest()
+
+
+def _dump(document: Mapping[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

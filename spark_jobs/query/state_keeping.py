@@ -1,0 +1,76 @@
+"""Keeps Spark's state in a store beside the batches: one thread sends it while the next batch runs (`kept_state`)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
+from pathlib import Path
+
+from eos.errors import IdentityError
+from spark_jobs.query.kept_state import StateStore
+from twophase.head_value import HeadValue
+from wal.storage import Storage
+
+_log = logging.getLogger("eos.state")
+
+
+class StateKeeping:
+    """The state of one query, from its start to its end. `begin` first; then any thread may call.
+
+    Without `begin` nothing is kept, and `wait` returns at once: the query has no state.
+    """
+
+    def __init__(self, open_storage: Callable[[], Storage]) -> None:
+        """Opens nothing."""
+        self._open = open_storage
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(1, "eos-state")
+        self._begun: tuple[StateStore, Path] | None = None
+        self._newest: tuple[int, Future[None] | None] = (-1, None)
+        """The newest state that is kept (None), or is being kept."""
+
+    def begin(self, head: HeadValue, folder: Path, *, is_filled: bool) -> int:
+        """Have the newest state in the folder. Return its checkpoint; -1: there is none yet.
+
+        Called once, by a driver that has claimed head. `is_filled`: this process has left its state there. Raises
+        StorageError, IdentityError where the state is gone, OSError.
+        """
+        store = StateStore(self._open(), head.incarnation, head.epoch)
+        began_s = time.monotonic()
+        kept = (store.adopt if is_filled else store.restore)(folder, head.completed)
+        if kept is not None and not is_filled:
+            size, took_s = kept.bytes / 1e6, time.monotonic() - began_s
+            _log.info("state after checkpoint %d: %.1f MB restored in %.1f s", kept.checkpoint_id, size, took_s)
+        self._begun, self._newest = (store, folder), (kept.checkpoint_id if kept is not None else -1, None)
+        return self._newest[0]
+
+    def keep(self, checkpoint_id: int) -> None:
+        """Begin to keep the state after this checkpoint, unless that has begun. Spark has marked its batch as done."""
+        with self._lock:
+            if self._begun is None or checkpoint_id <= self._newest[0]:
+                return
+            keep = partial(_keep, *self._begun, checkpoint_id)
+            self._newest = checkpoint_id, self._thread.submit(copy_context().run, keep)
+
+    def wait(self, checkpoint_id: int) -> None:
+        """Block until the state after this checkpoint is kept. Raises as `begin`."""
+        self.keep(checkpoint_id)
+        sent = self._newest[1]
+        if sent is not None:
+            sent.result()
+
+
+def _keep(store: StateStore, folder: Path, checkpoint_id: int) -> None:
+    began_s = time.monotonic()
+    try:
+        sent = store.keep(folder, checkpoint_id)
+    except FileNotFoundError as error:
+        message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.filename or error} is gone"
+        raise IdentityError(message, remedy="nothing but Spark may change its folder; restart the pipeline") from error
+    took_s = time.monotonic() - began_s
+    _log.debug("state after checkpoint %d: %.1f MB kept in %.1f s", checkpoint_id, sent / 1e6, took_s)
