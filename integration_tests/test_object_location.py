@@ -145,15 +145,6 @@ def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipelin
     assert_exact(pipeline)
 
 
-@pytest.mark.timeout(300)
-def test_a_step_with_state_is_refused_before_anything_is_read(pipeline: Pipeline, bucket: Bucket) -> None:
-    put_location(pipeline, bucket)
-    pipeline.spec["transforms"] = [{"name": "rows", "sql": "SELECT DISTINCT id, word, payload FROM incoming"}]
-    pipeline.workload.produce(10)
-    pipeline.start().fail("a step keeps state, which is not yet kept at s3://", "a folder on a local disk", code=2)
-    assert pipeline.verdict().in_sink == 0
-
-
 @pytest.mark.timeout(600)
 def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: Bucket) -> None:
     """A plan that is lost with its machine may have prepared something in it, which no driver would ever roll back."""

@@ -26,6 +26,8 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `after-repair` | head names what was prepared again; nothing of it is committed |
 | `listening` | head holds "committed up to N"; the user's listener is not yet called for N |
 | `closed` | head says "committed up to N"; Spark has not written `commits/N` |
+| `state-sent` | the files of a state are in the object store, and its manifest is not |
+| `state-kept` | the manifest of a state is in the object store; older objects are not yet deleted |
 | `savepoint-pinned` | all of a checkpoint is pinned and nothing is copied |
 | `savepoint-copied` | a savepoint is whole but for its manifest |
 | `before-restore` | Spark's folder of a life from a savepoint is there; what the old life had prepared is ended |
@@ -57,6 +59,8 @@ POINTS: Final = (
     "after-repair",
     "listening",
     "closed",
+    "state-sent",
+    "state-kept",
     "savepoint-pinned",
     "savepoint-copied",
     "before-restore",

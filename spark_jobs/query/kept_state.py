@@ -29,6 +29,7 @@ from typing import Any, BinaryIO, Final
 
 from eos.errors import HeadFormatError, IdentityError, SavepointError
 from spark_jobs.query.state_files import hash_of, inside, needed, operator_at, state_ids
+from twophase import faults
 from twophase.codec import check_readable, sha256_of
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
 from wal.storage import Storage
@@ -151,7 +152,9 @@ class StateStore:
             sizes[at.pack] = max(sizes.get(at.pack, 0), at.offset + at.bytes)
         packs = {at.pack: sizes[at.pack] for at in files.values()}
         name = f"{checkpoint_id:012d}.{self.epoch:08d}.state"
+        faults.point("state-sent", checkpoint_id)
         kept = self._publish(name, KeptState(checkpoint_id, files, packs))
+        faults.point("state-kept", checkpoint_id)
         self._kept[name] = kept
         self._delete_older(checkpoint_id)
         return sum(each.bytes for each in sent.values())

@@ -136,7 +136,7 @@ class RebuiltSparkLog(LocalSparkLog):
     def _add_plan(self, head: HeadValue, plan: str | None, kept: int) -> None:
         """Add what head has decided to the files of the kept state. Raises IdentityError where these contradict it."""
         folder = self.folder(head.incarnation)
-        if kept == head.completed and plan != self.offsets_log(head.incarnation, kept):
+        if 0 <= kept == head.completed and plan != self.offsets_log(head.incarnation, kept):
             message = f"the state that is kept of checkpoint {kept} belongs to another plan than head has decided"
             raise IdentityError(message, remedy="head was set back: restore its newest object, or use `eos reset`")
         if plan is not None:

@@ -248,3 +248,16 @@ def test_state_goes_on_on_another_machine(
         log.await_state(last)
         status = status_of(until, log.offsets_log(LIFE, until), log.query_id(LIFE))
     assert found == [expected[n] for n in ([0, 1, 2, 3, 4, 5, 6, 7] if kept == 4 else [0, 1, 2, 3, 4, 4, 5, 6, 7])]
+
+
+@pytest.mark.parametrize("completed", [-1, 0])
+def test_a_query_with_state_begins_again_where_no_state_was_kept(
+    log: RebuiltSparkLog, head: Head, completed: int
+) -> None:
+    """Its driver was killed in batch 0, or just after the decision on it."""
+    head.status = status_of(completed)
+    log.state(LIFE)
+    log.restore_state(head.status.head)
+    state = log.state(LIFE)
+    assert (state.newest_planned, state.newest_committed, state.query_id) == (completed, -1, "query-7")
+    assert sorted(each.name for each in log.folder(LIFE).iterdir()) == ["metadata", "offsets"][: completed + 2]
