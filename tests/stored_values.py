@@ -28,6 +28,7 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.lag import Lag, SourceLag, read_lag, write_lag
 from spark_jobs.observe.run_lock import RunLock, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
+from spark_jobs.query.kept_state import KeptState, Located
 from spark_jobs.query.pacing.admission import AdaptiveAdmission
 from spark_jobs.query.pacing.pacing import RememberedAdmission
 from spark_jobs.query.source_offset import SourceOffset
@@ -216,6 +217,15 @@ TARGET: Final = Target(
     (TargetColumn("id", "bigint", "bigint", nullable=False, filled=False, generated=False),),
     (UniqueIndex("PRIMARY", (KeyPart("id"),)),),
 )
+KEPT_STATE: Final = KeptState(
+    7,
+    {
+        "commits/7": Located("00000003.0123456789abcdef.files", 0, 120, "a" * 64),
+        "state/0/1/SSTs/9.sst": Located("00000002.fedcba9876543210.files", 4096, 65536, "b" * 64),
+    },
+    {"00000002.fedcba9876543210.files": 69632, "00000003.0123456789abcdef.files": 120},
+)
+
 KNOWN: Final = KnownSink(7, frozenset({1, 4}), "what was learned")
 POINT: Final = StartingPoint({"t/0": 1}, {"t": "id"})
 BEGUN: Final = Begun("/location", "eos_kafka-1", POINT)

@@ -78,6 +78,8 @@ def delete(spec: Spec) -> Deleted | None:
     log = spark_log(spec)
     with open_driver(spec, sinks, log, session=secrets.token_hex(8)) as driver:
         reset = driver.reset(expected=head)
+    if reset.ended is not None:
+        log.forget(reset.ended)
     with naming(spec.checkpoint.folder):
         for path in _left(spec.checkpoint.folder, reset):
             if path.is_dir() and not path.is_symlink():

@@ -1,26 +1,25 @@
 """Spark's state in a storage: the files that its folder held after a checkpoint, as packs and one manifest (R6).
 
-Spark gives each version of state a unique name and never changes it (`state_files`), so a file is sent once. The files
-of a checkpoint that are new go together into packs. The manifest of the checkpoint says where each of its files is. It
+Spark gives each version of state a unique name and never changes it (`state_files`), so a file is sent once. New
+files of a checkpoint are put together into packs. The manifest of the checkpoint says where each of its files is. It
 is published last, and every object is created once, under a name that only this driver uses.
 
 A start takes the state after head's newest checkpoint. Where that was not kept, it takes the state before it, and Spark
-runs the batch again (R4): a checkpoint is decided only when the state before it is kept.
+repeats the batch (R4): a checkpoint is decided only when the state before it is kept.
 
-A driver deletes objects only after it has decided a checkpoint, so that no newer driver had begun by then. It keeps the
-state after that checkpoint and before it, with all packs that these need, whoever wrote them. It never deletes the
-objects of a newer driver. `tests/simulation/kept_state.py` tries every order of this with several drivers.
+A driver lists objects only after it has published its newest manifest, and then deletes older ones (H38). It keeps each
+state of that checkpoint and of the one before, by any driver, with all their packs. It never deletes the objects of a
+newer driver. So a frozen driver that continues its deletions takes nothing from its successors: they begin with a state
+that it has kept. `tests/model/kept_state.py` tries every order of the requests of three drivers.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import logging
 import re
 import secrets
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -36,15 +35,15 @@ from wal.storage import Storage
 
 _log = logging.getLogger("eos.state")
 
-_FORMAT: Final = 1
+FORMAT: Final = 1
 _MANIFEST: Final = re.compile(r"(?P<checkpoint>[0-9]{12})\.(?P<epoch>[0-9]{8,})\.state")
 _PACK: Final = re.compile(r"(?P<epoch>[0-9]{8,})\.[0-9a-f]{16}\.files")
 _PACK_BYTES: Final = 64 * 1024 * 1024
-"""A pack is closed when it has reached this size. A restore reads packs whole, several at once."""
+"""A pack is closed when it has reached this size. A restore reads whole packs, several at a time."""
 _AT_ONCE: Final = 4
 """Packs that are sent or read at the same time."""
 _SPARSE: Final = 4
-"""A pack is written again when less than this part (1/4) of its bytes is still needed."""
+"""The needed files of a pack are sent once more when they are less than this part (1/4) of its bytes."""
 _CHUNK: Final = 1024 * 1024
 _RESTORE: Final = "restore the object from an older version of it, or from a backup"
 _OPERATOR: Final = re.compile(r"state/(?P<operator>[0-9]+)/_metadata/.*")
@@ -88,7 +87,7 @@ def unneeded(names: Collection[str], kept: Mapping[str, Collection[str]], epoch:
     Args:
         names: the objects that exist.
         kept: the manifests to keep, each with its packs.
-        epoch: of the driver, which has decided a checkpoint since it listed the manifests in `kept`.
+        epoch: of the driver, which has listed `names` after it had published its newest manifest.
     """
     needed_packs = {pack for packs in kept.values() for pack in packs}
     found = [match for name in names if (match := _MANIFEST.fullmatch(name) or _PACK.fullmatch(name))]
@@ -111,11 +110,11 @@ class StateStore:
     _is_listed: bool = False  # `_names` has the objects of other drivers, too
 
     def restore(self, folder: Path, completed: int) -> KeptState | None:
-        """Fill an empty folder with the newest state that is whole; None: there was none before the first checkpoint.
+        """Fill an empty folder with the newest state that is whole; None: before the first checkpoint.
 
         Raises IdentityError where head has later checkpoints and no state of them is whole.
         """
-        lacking = "none is there"
+        lacking = "nothing is there"
         for name, kept in self._usable(completed):
             try:
                 self._fill(folder, kept)
@@ -128,10 +127,10 @@ class StateStore:
         if completed < 1:
             return None
         message = f"the state after checkpoint {completed - 1} is not at {self.storage.describe()}: {lacking}"
-        raise IdentityError(message, remedy="restore the objects of the bucket, or begin anew with `eos reset`")
+        raise IdentityError(message, remedy="restore the objects of the bucket, or use `eos reset`")
 
     def adopt(self, folder: Path, completed: int) -> KeptState | None:
-        """Take over what is kept of a folder that this process has already filled. Reads its files; None: nothing."""
+        """Compare the folder of this process, which is filled, with the newest state; None: nothing is kept."""
         for name, kept in self._usable(completed):
             same = {path: at for path, at in kept.files.items() if _is_same(folder / path, at)}
             self._kept[name] = KeptState(kept.checkpoint_id, same, kept.packs)
@@ -177,7 +176,7 @@ class StateStore:
             return decode(content.read(), f"{self.storage.describe()}/{self.incarnation}/{name}")
 
     def _publish(self, name: str, kept: KeptState) -> KeptState:
-        """Return what is there under the name: an earlier try may have come through without an answer."""
+        """Return the object of this name. An earlier try may have created it, and its answer was lost."""
         writer = self.storage.create(f"{self.incarnation}/{name}")
         try:
             writer.write(encode(kept))
@@ -193,7 +192,7 @@ class StateStore:
         return kept
 
     def _known(self, paths: Sequence[str]) -> dict[str, Located]:
-        """Where files are already, except those in packs of which little else is needed."""
+        """Where files are already, except in packs of which little else is needed."""
         known: dict[str, Located] = {}
         sizes: dict[str, int] = {}
         for kept in sorted(self._kept.values(), key=lambda each: each.checkpoint_id):
@@ -259,7 +258,7 @@ class StateStore:
                     target.write_text(operator_at(target.read_text(), folder / "state" / str(number), number))
 
     def _delete_older(self, checkpoint_id: int) -> None:
-        """A failure is a warning: the next checkpoint, or the next driver, deletes what is left."""
+        """A failure is a warning: the next checkpoint, or the next driver, deletes the rest."""
         self._kept = {name: each for name, each in self._kept.items() if each.checkpoint_id >= checkpoint_id - 1}
         try:
             if not self._is_listed:
@@ -275,24 +274,24 @@ class StateStore:
 
 
 def encode(kept: KeptState) -> bytes:
-    """Compressed JSON, with a hash of its own."""
+    """JSON, with a hash of itself."""
     packs = sorted(kept.packs)
     number = {pack: index for index, pack in enumerate(packs)}
     files = {path: [number[at.pack], at.offset, at.bytes, at.sha256] for path, at in sorted(kept.files.items())}
     document: dict[str, Any] = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "checkpoint_id": kept.checkpoint_id,
         "packs": [[pack, kept.packs[pack]] for pack in packs],
         "files": files,
     }
-    return gzip.compress(_dump({**document, "checksum": sha256_of(_dump(document))}), 6, mtime=0)
+    return _dump({**document, "checksum": sha256_of(_dump(document))})
 
 
 def decode(content: bytes, place: str) -> KeptState:
-    """Return what `encode` wrote. `place`: for messages. Raises HeadFormatError."""
+    """Return the value that `encode` was given. `place`: for messages. Raises HeadFormatError."""
     try:
-        document = json.loads(gzip.decompress(content))
-        check_readable(document, place, _FORMAT)
+        document = json.loads(content)
+        check_readable(document, place, FORMAT)
         if document.pop("checksum") != sha256_of(_dump(document)):
             message = f"{place} is damaged: its content does not match its checksum"
             raise HeadFormatError(message, remedy=_RESTORE)
@@ -302,7 +301,7 @@ def decode(content: bytes, place: str) -> KeptState:
             inside(path): Located(names[pack], offset, size, sha256)
             for path, (pack, offset, size, sha256) in document["files"].items()
         }
-    except (OSError, EOFError, zlib.error, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         message = f"{place} is damaged: {error!r}"
         raise HeadFormatError(message, remedy=_RESTORE) from error
     return KeptState(document["checkpoint_id"], files, packs)
@@ -317,7 +316,7 @@ def _files_of(folder: Path, checkpoint_id: int) -> list[str]:
             raise SavepointError("Spark's commits log does not name the versions of the state")
     except SavepointError as error:
         message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.message}"
-        raise IdentityError(message, remedy="begin from a savepoint, or anew with `eos reset`") from error
+        raise IdentityError(message, remedy="use `eos reset`, or restore the folder") from error
     return paths
 
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import IdentityError
+from eos.errors import IdentityError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_keeping import StateKeeping
@@ -39,7 +39,7 @@ from wal.storage import Storage
 
 _SCRATCH: Final = "checkpoint.scratch"
 _WITHOUT_STATE: Final = "without-state"
-"""A file beside Spark's that says: the state of the query is not in this folder yet."""
+"""A file beside Spark's, for as long as the state of the query is not in this folder."""
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """`commits/N` of a batch without state and without a watermark."""
 
@@ -82,6 +82,17 @@ class RebuiltSparkLog(LocalSparkLog):
         with self.ends() as ends:
             has_ended = ends.get(_end_of(status.head)) is not None
         return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=not has_ended)
+
+    def look(self, incarnation: str) -> SparkState:
+        """Leaves a folder that is there: a query of this process may run in it."""
+        if self.states.exist(incarnation):
+            message = "the pipeline keeps state in an object store, which cannot be written into a savepoint yet"
+            raise SavepointError(message, remedy="give a folder on a local disk as checkpoint.location")
+        return (LocalSparkLog if self.folder(incarnation).exists() else RebuiltSparkLog).state(self, incarnation)
+
+    def check_divisible(self, incarnation: str) -> None:
+        message = "state that is kept in an object store cannot be divided yet"
+        raise SpecError(message, remedy="leave it as it is, or use `eos reset`")
 
     def note_end(self, head: HeadValue) -> None:
         """Note beside head that this driver ended with nothing planned, unless its newest plan is undecided."""
@@ -134,7 +145,7 @@ class RebuiltSparkLog(LocalSparkLog):
                 mark.unlink()
 
     def _add_plan(self, head: HeadValue, plan: str | None, kept: int) -> None:
-        """Add what head has decided to the files of the kept state. Raises IdentityError where these contradict it."""
+        """Add head's plan and the query's id to the kept files. Raises IdentityError where these contradict head."""
         folder = self.folder(head.incarnation)
         if 0 <= kept == head.completed and plan != self.offsets_log(head.incarnation, kept):
             message = f"the state that is kept of checkpoint {kept} belongs to another plan than head has decided"
@@ -151,6 +162,9 @@ class RebuiltSparkLog(LocalSparkLog):
     def await_state(self, checkpoint_id: int) -> None:
         with naming_storage():
             self.states.wait(checkpoint_id)
+
+    def forget(self, incarnation: str) -> bool:
+        return LocalSparkLog.forget(self, incarnation) and self.states.forget(incarnation)
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Sync no file, since the decision's record holds the plan."""

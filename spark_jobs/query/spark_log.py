@@ -52,6 +52,10 @@ class LocalSparkLog:
             state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
 
+    def look(self, incarnation: str) -> SparkState:
+        """As `state`, beside a query that may run in this process. Raises SavepointError where files are missing."""
+        return self.state(incarnation)
+
     def is_done(self, incarnation: str, checkpoint_id: int) -> bool:
         """Whether Spark has marked this batch as done, or there is none: Spark renames `commits/N` into place."""
         return checkpoint_id < 0 or (self.folder(incarnation) / "commits" / str(checkpoint_id)).exists()
@@ -129,7 +133,7 @@ class LocalSparkLog:
             drop(place, str(checkpoint_id))
 
     def forget(self, incarnation: str) -> bool:
-        """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be.
+        """Delete Spark's checkpoint of an incarnation that a reset has ended. False: not all of it could be deleted.
 
         Named, and never "all others": a driver that does not know that it was reset would delete its successor's.
         """

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from eos.errors import IdentityError
 from spark_jobs.query.kept_state import StateStore
+from twophase.head import naming_storage
 from twophase.head_value import HeadValue
+from wal.errors import StorageError
 from wal.storage import Storage
 
 _log = logging.getLogger("eos.state")
@@ -35,10 +37,10 @@ class StateKeeping:
         """The newest state that is kept (None), or is being kept."""
 
     def begin(self, head: HeadValue, folder: Path, *, is_filled: bool) -> int:
-        """Have the newest state in the folder. Return its checkpoint; -1: there is none yet.
+        """Have the newest state in the folder. Return its checkpoint; -1: before the first one.
 
         Called once, by a driver that has claimed head. `is_filled`: this process has left its state there. Raises
-        StorageError, IdentityError where the state is gone, OSError.
+        StorageError, IdentityError where the state is lost, OSError.
         """
         store = StateStore(self._open(), head.incarnation, head.epoch)
         began_s = time.monotonic()
@@ -64,13 +66,29 @@ class StateKeeping:
         if sent is not None:
             sent.result()
 
+    def exist(self, incarnation: str) -> bool:
+        """Whether any state of the incarnation is kept. Raises HeadError."""
+        with naming_storage():
+            return bool(self._open().names(incarnation))
+
+    def forget(self, incarnation: str) -> bool:
+        """Delete each state of an incarnation that has ended. False: not all of it could be deleted."""
+        try:
+            storage = self._open()
+            for name in storage.names(incarnation):
+                storage.delete(name)
+        except StorageError as error:
+            _log.warning("the state of incarnation %s stays: %s", incarnation, error.message)
+            return False
+        return True
+
 
 def _keep(store: StateStore, folder: Path, checkpoint_id: int) -> None:
     began_s = time.monotonic()
     try:
         sent = store.keep(folder, checkpoint_id)
     except FileNotFoundError as error:
-        message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.filename or error} is gone"
+        message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.filename or error} is missing"
         raise IdentityError(message, remedy="nothing but Spark may change its folder; restart the pipeline") from error
     took_s = time.monotonic() - began_s
     _log.debug("state after checkpoint %d: %.1f MB kept in %.1f s", checkpoint_id, sent / 1e6, took_s)

@@ -83,7 +83,7 @@ def newest(spec: Spec) -> Point:
         )
         raise SavepointError(message, remedy="`eos run --until-caught-up` brings it to its end; take one then")
     log = spark_log(spec)
-    number = min(head.committed, log.state(head.incarnation).newest_committed)
+    number = min(head.committed, log.look(head.incarnation).newest_committed)
     if number < 0:
         message = f"{log.folder(head.incarnation)} has no batch that is done, and head has checkpoint {head.committed}"
         raise SavepointError(message, remedy="where Spark's checkpoint is there, run the pipeline once until caught up")

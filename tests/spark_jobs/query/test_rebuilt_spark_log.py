@@ -261,3 +261,14 @@ def test_a_query_with_state_begins_again_where_no_state_was_kept(
     state = log.state(LIFE)
     assert (state.newest_planned, state.newest_committed, state.query_id) == (completed, -1, "query-7")
     assert sorted(each.name for each in log.folder(LIFE).iterdir()) == ["metadata", "offsets"][: completed + 2]
+
+
+def test_the_state_of_an_incarnation_that_has_ended_is_deleted(tmp_path: Path, log: RebuiltSparkLog) -> None:
+    states = tmp_path / "states" / LIFE
+    states.mkdir(parents=True)
+    (states / "000000000004.00000003.state").write_bytes(b"kept")
+    (states.parent / "other").mkdir()
+    (states.parent / "other" / "000000000004.00000003.state").write_bytes(b"kept")
+    assert log.forget(LIFE)
+    assert [path.name for path in (tmp_path / "states").rglob("*.state")] == ["000000000004.00000003.state"]
+    assert list(states.iterdir()) == []

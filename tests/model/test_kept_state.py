@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation import kept_state
+from tests.model import kept_state
 
 
 def test_a_start_finds_a_whole_state_in_every_world() -> None:
