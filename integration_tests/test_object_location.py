@@ -145,6 +145,49 @@ def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipelin
     assert_exact(pipeline)
 
 
+@pytest.mark.timeout(900)
+def test_a_bucket_goes_back_in_time_and_then_is_lost(pipeline: Pipeline, bucket: Bucket) -> None:
+    """No record is written twice before somebody says so, and each start names the contradiction."""
+    put_location(pipeline, bucket)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    before = {key: bucket.content(key) for key in bucket.listed()}
+    move(pipeline)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    newest = {key: bucket.content(key) for key in bucket.listed()}
+
+    _restore(bucket, before)
+    move(pipeline)
+    pipeline.start().fail("sink warehouse has seen epoch 2, head is at 1: head was set back")
+    _restore(bucket, {})
+    move(pipeline)
+    pipeline.start().fail("sink warehouse belongs to another incarnation of pipeline", "eos reset")
+    pipeline.assert_exact(at_least=2 * _RECORDS)
+
+    _restore(bucket, newest)
+    move(pipeline)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=3 * _RECORDS)
+
+    _restore(bucket, {})
+    move(pipeline)
+    pipeline.command("reset", "--to", "latest", "--yes").succeed()
+    pipeline.workload.produce(_RECORDS)
+    move(pipeline)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=4 * _RECORDS)
+
+
+def _restore(bucket: Bucket, objects: dict[str, bytes]) -> None:
+    """Let the bucket hold these objects alone."""
+    for key in bucket.listed():
+        bucket.s3.delete_object(Bucket=bucket.name, Key=key)
+    for key, content in objects.items():
+        bucket.write(key, content)
+
+
 @pytest.mark.timeout(600)
 def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: Bucket) -> None:
     """A plan that is lost with its machine may have prepared something in it, which no driver would ever roll back."""

@@ -94,7 +94,9 @@ def test_head_that_was_set_back_or_objects_that_were_are_refused(
     spark: Path, open_store: Open, tmp_path: Path, behind: int
 ) -> None:
     open_store(1).keep(spark, NEWEST)
-    with pytest.raises(IdentityError, match=f"the state after checkpoint {NEWEST + behind - 1} is not at .*: nothing is"):
+    with pytest.raises(
+        IdentityError, match=f"the state after checkpoint {NEWEST + behind - 1} is not at .*: nothing is"
+    ):
         open_store(2).restore(tmp_path / "other", NEWEST + behind)
 
 
