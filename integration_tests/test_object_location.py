@@ -12,6 +12,7 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.stores import ON_BOTH_STORES, cut_off_at, options_of
+from integration_tests.savepoints import keep_ids
 from tests.object_store import KEYS, Bucket, Request, Wire, lost_answer, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -216,8 +217,9 @@ def test_a_sink_is_taken_out_only_after_a_clean_end(pipeline: Pipeline, bucket: 
     assert pipeline.table.execute("SELECT COUNT(*) FROM archive") == [(_RECORDS,)]
 
 
+@pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.timeout(600)
-def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay) -> None:
+def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay, stateful: bool) -> None:
     """They cost money. Looks for requests of users, one listing each five seconds, are not among these."""
     counted: Counter[str] = Counter()
 
@@ -228,6 +230,8 @@ def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay)
         return through(line, request)
 
     line = wire(count)
+    if stateful:
+        keep_ids(pipeline)
     put_location(pipeline, bucket, line.port)
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()
@@ -244,7 +248,8 @@ def test_requests_of_a_checkpoint(pipeline: Pipeline, bucket: Bucket, wire: Lay)
     assert each["PUT head"] < 2.2
     assert each["PUT records"] < 1.1
     assert each["HEAD records"] < 1.1
-    assert sum(number for name, number in each.items() if name not in {"LIST"}) < 6
+    assert each.get("PUT state", 0) < (2.1 if stateful else 0.1)
+    assert sum(number for name, number in each.items() if name not in {"LIST"}) < (11 if stateful else 6)
 
 
 @pytest.mark.timeout(600)
