@@ -123,7 +123,7 @@ def test_answers_to_the_objects_of_states_are_lost(pipeline: Pipeline, bucket: B
     pipeline.catch_up()
     assert lost >= 2 * pipeline.head.completed
     line.behaviours[:] = [through]
-    points = ["state-sent@12"]
+    points = ["state-sent@8"]
     _feed(pipeline)
     move(pipeline)
     process = pipeline.start(arm=points)

@@ -46,8 +46,10 @@ class StateKeeping:
         began_s = time.monotonic()
         kept = (store.adopt if is_filled else store.restore)(folder, head.completed)
         if kept is not None and not is_filled:
-            size, took_s = kept.bytes / 1e6, time.monotonic() - began_s
-            _log.info("state after checkpoint %d: %.1f MB restored in %.1f s", kept.checkpoint_id, size, took_s)
+            took_s = time.monotonic() - began_s
+            _log.info(
+                "state after checkpoint %d: %s bytes restored in %.1f s", kept.checkpoint_id, f"{kept.bytes:,}", took_s
+            )
         self._begun, self._newest = (store, folder), (kept.checkpoint_id if kept is not None else -1, None)
         return self._newest[0]
 
@@ -91,4 +93,4 @@ def _keep(store: StateStore, folder: Path, checkpoint_id: int) -> None:
         message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.filename or error} is missing"
         raise IdentityError(message, remedy="nothing but Spark may change its folder; restart the pipeline") from error
     took_s = time.monotonic() - began_s
-    _log.debug("state after checkpoint %d: %.1f MB kept in %.1f s", checkpoint_id, sent / 1e6, took_s)
+    _log.debug("state after checkpoint %d: %s bytes kept in %.1f s", checkpoint_id, f"{sent:,}", took_s)
