@@ -39,6 +39,7 @@ def test_what_is_the_protocols_and_what_is_the_databases() -> None:
             "acknowledgements": 2.0,
             "permits": 11.0,
             "counts": 0.0,
+            "state": 0.0,
             "record": 3.0,
             "head": 8.0,
             "listing": 20.0,

@@ -105,7 +105,7 @@ MUTANTS: Final = (
     Mutant(
         name="a manifest names a file outside its savepoint",
         rule="docs/how-to/savepoints.md",
-        path=_MANIFEST,
+        path="spark_jobs/query/state_files.py",
         before='or ".." in PurePosixPath(path).parts:\n',
         after='or "..." in PurePosixPath(path).parts:\n',
         caught_by=(f"{_FORMAT_TESTS}::test_a_manifest_names_nothing_outside",),

@@ -56,7 +56,7 @@ def note(value: HeadValue = START, **answers: Any) -> tuple[Any, list[Any]]:
 def test_one_swap_notes_a_checkpoint() -> None:
     result, actions = note()
     assert [type(each).__name__ for each in actions] == ["RunWriters", "AwaitState", "PutRecord", "Swap", "CommitBack"]
-    ran, _, swap, told = actions
+    ran, _, _, swap, told = actions
     assert ran == messages.RunWriters(scope(0), direct=True)
     assert (swap.point, swap.value.completed, swap.value.committed) == ("note", 0, 0)
     assert swap.value.positions == told.positions == {"orders": {"orders/0": 10}}

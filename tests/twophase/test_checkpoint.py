@@ -75,6 +75,13 @@ def test_the_order_of_r10() -> None:
     assert actions[-1].positions == {"orders": {"orders/0": 10, "orders/1": 5}}
 
 
+def test_a_decision_rests_on_the_state_before_it() -> None:
+    """Spark may have to run this batch once more, on another machine."""
+    begin, value = replace(BEGIN, checkpoint_id=7), replace(START, completed=6, committed=6)
+    _, actions = run(begin, value, RunWriters=lambda _: Acknowledged({"warehouse": ()}, at=2.0))
+    assert [each for each in actions if isinstance(each, messages.AwaitState)] == [messages.AwaitState(6)]
+
+
 def test_a_failed_job_is_aborted_by_a_swap_and_then_closed() -> None:
     error = PrepareError("a task failed")
     owned = Ownership("me", 1, START)

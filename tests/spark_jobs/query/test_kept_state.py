@@ -180,6 +180,18 @@ def test_a_restart_in_the_same_folder_sends_nothing_twice(spark: Path, open_stor
     assert sent == sum((spark / path).stat().st_size for path in new)
 
 
+def test_a_state_of_another_driver_is_kept(spark: Path, open_store: Open, tmp_path: Path) -> None:
+    """Both have kept the state after the newest checkpoint. A third one may have begun with either."""
+    open_store(1).keep(spark, NEWEST)
+    open_store(2).keep(spark, NEWEST)
+    for name in _names(open_store(3)):
+        if name.endswith(".00000002.state"):
+            (tmp_path / "store" / files.INCARNATION / name).unlink()
+    kept = open_store(3).restore(tmp_path / "other", NEWEST)
+    assert kept is not None
+    assert len(_content(tmp_path / "other")) == len(needed(spark, NEWEST))
+
+
 def test_an_answer_that_was_lost_is_no_failure(spark: Path, open_store: Open) -> None:
     """The manifest is there: another driver's object, which has other versions of the state, is an error."""
     one = open_store(1)

@@ -14,15 +14,20 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from eos.errors import HeadError
+from spark_jobs.query.kept_state import KeptState, StateStore
 from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
 from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.state_files import needed
 from spark_jobs.query.state_keeping import StateKeeping
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
+from tests import savepoint_files as files
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.local_blobs import LocalBlobStore
 from twophase.status import Status
 from twophase.values import CheckpointRecord
+from wal.errors import StorageError
 from wal.local import LocalStorage
 
 LIFE = "0123456789abcdefghij"
@@ -272,3 +277,29 @@ def test_the_state_of_an_incarnation_that_has_ended_is_deleted(tmp_path: Path, l
     assert log.forget(LIFE)
     assert [path.name for path in (tmp_path / "states").rglob("*.state")] == ["000000000004.00000003.state"]
     assert list(states.iterdir()) == []
+
+
+def test_a_restore_that_was_cut_off_is_repeated(tmp_path: Path, head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan and the query's id are there, as if the folder fitted, and some of the state is missing."""
+    spark = files.run_until(tmp_path / "state")
+    plan = (spark / "offsets" / str(files.NEWEST)).read_text()
+    head.status = status_of(files.NEWEST, plan, "query")
+    StateStore(LocalStorage(tmp_path / "states"), LIFE, 3).keep(spark, files.NEWEST)
+    log = Log(tmp_path / "one", head, tmp_path / "ended")
+    log.state(LIFE)
+    fill = StateStore._fill
+
+    def cut_off(store: StateStore, folder: Path, kept: KeptState) -> None:
+        fill(store, folder, kept)
+        next((folder / "state").rglob("*.zip")).unlink()
+        raise StorageError("the store is cut off")
+
+    monkeypatch.setattr(StateStore, "_fill", cut_off)
+    with pytest.raises(HeadError, match="the store is cut off"):
+        log.restore_state(head.status.head)
+    monkeypatch.undo()
+    again = Log(tmp_path / "one", head, tmp_path / "ended")
+    again.state(LIFE)
+    again.restore_state(head.status.head)
+    restored = {path.name for path in again.folder(LIFE).rglob("*.zip")}
+    assert restored == {path.rpartition("/")[2] for path in needed(spark, files.NEWEST) if path.endswith(".zip")}

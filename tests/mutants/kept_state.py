@@ -1,0 +1,78 @@
+"""State in an object store: what a start rests on, and what a driver may delete."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant
+
+_STORE: Final = "spark_jobs/query/kept_state.py"
+_TESTS: Final = "tests/spark_jobs/query/test_kept_state.py"
+_MODEL: Final = "tests/model/test_kept_state.py::test_a_start_finds_a_whole_state_in_every_world"
+
+MUTANTS: Final = (
+    Mutant(
+        name="a checkpoint is decided before the state that it rests on is kept",
+        rule="R6",
+        path="twophase/checkpoint.py",
+        before="    yield from messages.AwaitState(scope.checkpoint_id - 1)  # a replay",
+        after="    yield from messages.AwaitState(-1)  # a replay",
+        caught_by=("tests/twophase/test_checkpoint.py::test_a_decision_rests_on_the_state_before_it",),
+    ),
+    Mutant(
+        name="a driver deletes the state of a newer one",
+        rule="H38",
+        path=_STORE,
+        before='if int(m["epoch"]) <= epoch and ',
+        after="if ",
+        caught_by=(f"{_TESTS}::test_objects_of_newer_drivers_and_strangers_are_never_deleted",),
+    ),
+    Mutant(
+        name="the files of a state that another driver has kept are deleted",
+        rule="H38",
+        path=_STORE,
+        before="                self._kept = dict(self._usable(checkpoint_id)) | self._kept\n",
+        after="",
+        caught_by=(f"{_TESTS}::test_a_state_of_another_driver_is_kept",),
+    ),
+    Mutant(
+        name="a start takes the state of the oldest driver",
+        rule="H38",
+        path=_STORE,
+        before='int(each["epoch"])), reverse=True)',
+        after='-int(each["epoch"])), reverse=True)',
+        caught_by=(_MODEL,),
+    ),
+    Mutant(
+        name="other bytes are restored",
+        rule="H38",
+        path=_STORE,
+        before="if _copy(content, target, at.bytes) != at.sha256:",
+        after="if not _copy(content, target, at.bytes):",
+        caught_by=(f"{_TESTS}::test_a_pack_that_is_not_whole",),
+    ),
+    Mutant(
+        name="a manifest of other versions is taken for the one that was sent",
+        rule="H38",
+        path=_STORE,
+        before="            if found.files[versions].sha256 != kept.files[versions].sha256:\n                raise\n",
+        after="",
+        caught_by=(f"{_TESTS}::test_an_answer_that_was_lost_is_no_failure",),
+    ),
+    Mutant(
+        name="state that the commits log does not name is left out",
+        rule="H38",
+        path=_STORE,
+        before="        if has_state and not state_ids(",
+        after="        if not has_state and not state_ids(",
+        caught_by=(f"{_TESTS}::test_state_that_the_commits_log_does_not_name_is_refused",),
+    ),
+    Mutant(
+        name="a restore that was cut off counts as whole",
+        rule="H38",
+        path="spark_jobs/query/rebuilt_spark_log.py",
+        before='                replace_durably(mark, b"")\n',
+        after="",
+        caught_by=("tests/spark_jobs/query/test_rebuilt_spark_log.py::test_a_restore_that_was_cut_off_is_repeated",),
+    ),
+)
