@@ -28,6 +28,7 @@ from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
 from spark_jobs.session.protection import require, session_gaps
 from spark_jobs.session.shipping import ship
+from spark_jobs.session.versions import FOREACH_BATCH, require_spark
 
 
 class ExactlyOnce:
@@ -60,6 +61,7 @@ class ExactlyOnce:
 
     def __init__(self, spec: str | Path) -> None:
         """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
+        require_spark(FOREACH_BATCH)
         self._spec: Spec = load_sink_spec(spec)
         self._run: _Run | None = None
         atexit.register(self.close)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter
 from pyspark.sql.types import StructType
 
 from connectors.api.mistakes import nearest
@@ -20,9 +19,11 @@ from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import load_sink_spec
 from spark_jobs.adapters.stream_writer import StreamWriter
 from spark_jobs.query.spark_log import local_folder
+from spark_jobs.query.streaming_api import DataSource, DataSourceStreamArrowWriter
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.protection import Gap, require, session_gaps
 from spark_jobs.session.shipping import ship
+from spark_jobs.session.versions import FORMAT_EOS, require_spark
 
 _log: Final = logging.getLogger("eos.spark")
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
@@ -51,6 +52,7 @@ class EosSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Called by Spark several times for each batch, in processes of its own: no side effects."""
+        require_spark(FORMAT_EOS)
         if overwrite:
             raise SpecError("output mode complete would replace the written rows", remedy="use append")
         given = {name.lower(): value for name, value in self.options.items()}

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader
-from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.api.mistakes import nearest
@@ -25,6 +23,9 @@ from spark_jobs.query.pacing.turns import AlwaysDue, Turns
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.query.spark_log import local_folder
+from spark_jobs.query.streaming_api import DataSource, DataSourceStreamReader
+from spark_jobs.session.arrow_schema import from_arrow
+from spark_jobs.session.versions import FORMAT_EOS_KAFKA, require_spark
 from twophase.codec import check_nothing_lost, check_readable, unknown_fields
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
@@ -143,10 +144,11 @@ class EosKafka(DataSource):
 
     def schema(self) -> StructType:
         """Decoded columns, then `_key, _topic, _partition, _offset, _timestamp, _headers`."""
-        return from_arrow_schema(source_of(self.options).schema)
+        return from_arrow(source_of(self.options).schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
         """Called when a query starts, and again in other processes: the first one stores where it begins."""
+        require_spark(FORMAT_EOS_KAFKA)
         source, most = source_of(self.options), _most(self.options)
         if "location" not in self.options:
             message = "option location is missing: where the first offsets are kept"

@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.api.contracts import Sink
@@ -36,9 +34,11 @@ from spark_jobs.observe.head_reader import read_seen
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog
+from spark_jobs.query.streaming_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
+from spark_jobs.session.arrow_schema import to_arrow
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, HeadSnapshot
@@ -158,7 +158,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def _planned(self) -> _Plan:
         spec = self._spec
         with masked(spec):
-            schema = to_arrow_schema(self._schema, timezone="UTC")
+            schema = to_arrow(self._schema)
             sinks = _sinks(spec)
             log = JobSparkLog(self._folder)
             query_id = log.query_id("")

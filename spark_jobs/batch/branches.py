@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.api.contracts import Sink, Unopened
 from connectors.dead_letters import PLACE
@@ -19,6 +18,7 @@ from spark_jobs.batch.writing import Share
 from spark_jobs.query.expectations import failing, passing
 from spark_jobs.query.roots import RootRows, rows_of
 from spark_jobs.query.steps import apply_steps
+from spark_jobs.session.arrow_schema import to_arrow
 
 WHOLE: Final = "whole batch"
 """Key of a batch among its frames. No source or step has this name: a name has no blank."""
@@ -151,7 +151,7 @@ def branches_of(
 
     Raises TargetError, SinkUnavailableError.
     """
-    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    schema = to_arrow(frame.schema)
     names = [name.lower() for name in frame.columns]  # as Spark tells them apart; those of a join may be there twice
     has_place = letters and all(names.count(each) == 1 for each in PLACE)
     opened = [sink.open(schema) for sink in sinks]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from connectors.api.contracts import Source
 from connectors.api.table_rows import source_of_tables
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT, of_source
 from spark_jobs.query.marks import Met
 from spark_jobs.query.tasks import numbers, numbers_in, shares
+from spark_jobs.session.arrow_schema import from_arrow, to_arrow
 from twophase.values import OffsetRange
 
 if TYPE_CHECKING:  # tasks import this module, and have no use for a spec
@@ -110,7 +110,7 @@ def _chain(source: Source, branch: Branch, *, several_tables: bool) -> Chain | N
     if branch.partition_by is not None or not set(branch.columns) <= set(source.schema.names):
         return None
     narrow = source_of_tables(source, branch.columns) if several_tables else source.select(branch.columns)
-    by_spark = to_arrow_schema(from_arrow_schema(narrow.schema), timezone="UTC")
+    by_spark = to_arrow(from_arrow(narrow.schema))
     if by_spark.types != narrow.schema.types:
         return None
     return Chain(narrow, branch.columns, several_tables)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession, functions
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.api.contracts import Sink, Source
 from connectors.dead_letters import RECORD, SCHEMA, add_checkpoint_id, append_row
@@ -23,6 +22,7 @@ from spark_jobs.batch.writing import Share
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed
 from spark_jobs.query.tasks import numbers, numbers_in, shares
+from spark_jobs.session.arrow_schema import from_arrow
 from spark_jobs.session.failures import TOKEN, carried
 from twophase.values import OffsetRange
 
@@ -149,13 +149,13 @@ class Found:
         if self.rejected.letters is not None:
             rows = rows.union(self.rejected.letters).repartition(1)
         letters = numbered(rows)
-        refused = letters.mapInArrow(originals, from_arrow_schema(RECORD))
+        refused = letters.mapInArrow(originals, from_arrow(RECORD))
         refused = refused.withColumn("checkpoint_id", functions.lit(checkpoint_id).cast("long")).select(*columns)
         if not self.reads:
             return refused
         ranges = [(each.source, piece) for each in self.reads for task in each.tasks for piece in task]
         task = _ReadAgain(ranges, checkpoint_id, self.letters.most, TOKEN)
-        rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow_schema(SCHEMA))
+        rows = numbers(spark, len(ranges)).mapInArrow(task, from_arrow(SCHEMA))
         found = rows.select(*columns)
         return found.union(refused) if self.given else found
 

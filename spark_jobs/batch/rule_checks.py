@@ -8,7 +8,6 @@ from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, functions
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.control_characters import escapes
 from connectors.dead_letter_names import STEP
@@ -28,6 +27,7 @@ from spark_jobs.query.expectations import (
     watched_rows,
 )
 from spark_jobs.query.running_query import observed_metrics
+from spark_jobs.session.arrow_schema import from_arrow
 
 _REMEDY: Final = "correct the producer, the step or the condition; or choose another action or a higher max_failed"
 _ESCAPES: Final = escapes()
@@ -106,7 +106,7 @@ def _letters(step: TransformStep, rows: DataFrame) -> DataFrame:
     if "_key" in unique:
         of_row["key"] = functions.col(quoted("_key"))
     columns = []
-    for column in from_arrow_schema(RECORD):
+    for column in from_arrow(RECORD):
         if column.name in of_row:
             found = of_row[column.name].try_cast(column.dataType)
         else:

@@ -9,19 +9,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
 from connectors.api.contracts import Finding
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
+from spark_jobs.session.versions import RUN, installed, is_supported, pip
 from wal.errors import NetworkFilesystemError
 from wal.filesystem import refuse_network_filesystem
 
 _JAVA_NEEDED: Final = 17
 _JAVA_TIMEOUT_S: Final = 20
-_SPARK_NEEDED: Final = "4.3."
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)')
 _LOCAL: Final = re.compile(r"local(?:\[(\*|\d+)(?:,\d+)?\])?")
 _SPACE_NEEDED: Final = 100 * 2**20  # bytes: Spark's log alone may take 40 MB
@@ -69,13 +68,11 @@ def check_java(environ: Mapping[str, str]) -> Finding:
 
 
 def check_pyspark() -> Finding:
-    """The installed version, read without importing it."""
-    remedy = "pip install 'pyspark>=4.3,<4.4'"
-    try:
-        version = metadata.version("pyspark")
-    except metadata.PackageNotFoundError:
-        return Finding("PySpark", False, "not installed", remedy)
-    return Finding("PySpark", version.startswith(_SPARK_NEEDED), f"version {version}", remedy)
+    """The installed version, of which `eos run` needs a supported one."""
+    version = installed()
+    if version is None:
+        return Finding("PySpark", False, "not installed", pip(RUN))
+    return Finding("PySpark", is_supported(version), f"version {version}", pip(RUN))
 
 
 def check_interpreter(environ: Mapping[str, str]) -> Finding:

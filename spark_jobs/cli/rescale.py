@@ -19,6 +19,7 @@ from spark_jobs.observe.run_lock import alone, check_stopped
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import STATE_PARTITIONS
 from spark_jobs.run.open_driver import open_driver
+from spark_jobs.session.versions import RESCALE, require_spark
 from twophase.head_value import HeadValue
 from twophase.rescale import Rescaled, is_at_rest
 
@@ -69,6 +70,7 @@ def rescale(
         eos rescale orders.yaml --state-partitions 16 --yes
     """
     loaded = out.load(spec)
+    require_spark(RESCALE)
     _check_spec(loaded, state_partitions)
     _head(loaded)
     log_to_stderr()

@@ -9,7 +9,6 @@ from typing import Final
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from connectors.registry import build_sink, build_source
@@ -19,6 +18,7 @@ from spark_jobs.operations.new_start import Wanted, resolve
 from spark_jobs.operations.table_preview import readable
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.run.pipeline import output_mode, sink_rows
+from spark_jobs.session.arrow_schema import to_arrow
 from spark_jobs.session.failures import translate
 from twophase.values import StartingPoint
 
@@ -68,7 +68,7 @@ def preview(
         began, _ = resolve(spec, wanted, None)
     rows = sink_rows(spark, spec, sources, began, AlwaysDue(_BATCH_RECORDS // len(sources)))[sink]
     if with_sink:
-        columns = build_sink(spec, _entry(spec, sink)).dry_run(to_arrow_schema(rows.schema, timezone="UTC"))
+        columns = build_sink(spec, _entry(spec, sink)).dry_run(to_arrow(rows.schema))
         rows = rows.select(*map(quoted, columns))
     found = Preview(rows.schema)
     _run(spec, rows, found, count)

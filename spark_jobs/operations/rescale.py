@@ -13,7 +13,6 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingCheckpointManager
 
 from connectors.spec import Spec
 from eos.errors import PrepareError, SpecError
@@ -62,6 +61,8 @@ class Rewriting:
         self.log.drop_plan(incarnation, checkpoint_id)
 
     def _repartition(self, incarnation: str, state_partitions: int) -> None:
+        from pyspark.sql.streaming.query import StreamingCheckpointManager  # from Spark 4.2 on
+
         # Spark's sessions have no way to it in Python yet; its class has.
         java = self.spark._jsparkSession.sqlContext().streamingCheckpointManager()
         manager = StreamingCheckpointManager(java)

@@ -14,13 +14,13 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from connectors.api.contracts import Finding, Source
 from connectors.spark_types import spark_type
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.run.pipeline import sink_rows
+from spark_jobs.session.arrow_schema import to_arrow
 from spark_jobs.session.spark_session import spark_session
 
 _MASTER: Final = f"local[{min(os.cpu_count() or 1, 4)}]"
@@ -52,7 +52,7 @@ def check_steps(
     try:
         with scratch_session(spec, debug=debug) as (here, spark):
             rows = sink_rows(spark, here, sources, {})
-            schemas = {sink: to_arrow_schema(frame.schema, timezone="UTC") for sink, frame in rows.items()}
+            schemas = {sink: to_arrow(frame.schema) for sink, frame in rows.items()}
     except ConnectorError as error:
         return [Finding("steps", False, error.message, error.remedy)], {}
     return [_gives(str(entry.from_), schemas[entry.name]) for entry in spec.sinks], schemas

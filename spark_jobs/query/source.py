@@ -6,8 +6,6 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from connectors.admission import admit
@@ -17,6 +15,13 @@ from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.marks import read_and_mark
 from spark_jobs.query.pacing.turns import Turns
 from spark_jobs.query.source_offset import SourceOffset, topic_of
+from spark_jobs.query.streaming_api import (
+    DataSource,
+    DataSourceStreamReader,
+    InputPartition,
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+)
 from spark_jobs.query.tasks import shares
 from spark_jobs.session.failures import TOKEN, carried
 from spark_jobs.session.worker import settle
@@ -48,7 +53,8 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._began = began
         self._turns = turns
         self._identities = dict(began.identities)  # and those of plans
-        self._is_bounded = False
+        self._is_bounded = turns.are_bounded
+        self._reached: dict[str, Any] | None = None  # the newest plan that this process knows
         self._target: Horizon | None = None  # of a run until caught up: what there was before its first plan
         self._latest: Positions | None = None
         self._known: Mapping[str, str] | None = (
@@ -63,15 +69,25 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Called once, before the first batch, when the query is to end when it has caught up."""
         self._is_bounded = True  # Kafka is asked with the newest offset, which may have ids of topics
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+    def latestOffset(  # noqa: N802 Spark's name
+        self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
+    ) -> dict[str, Any]:
         """Where the next batch ends. Called before every batch, and again while nothing comes; asks the service.
 
         Blocks until a checkpoint is due: Spark can be told no better, and what it makes without new records (time has
         passed in the query) waits for its turn, too.
 
+        Before 4.2 Spark gives no `start`. It is the newest plan: after a start Spark plans the partitions of this
+        one first, from its end to its end.
+
         Raises OffsetOutOfRangeError for a split that ends before what was read, or has other records there: records
         would have offsets that count as done, and be left out (H23).
         """
+        start = start or self._reached or self.initialOffset()
+        self._reached = self._next(start)
+        return self._reached
+
+    def _next(self, start: dict[str, Any]) -> dict[str, Any]:
         with carried(self._token):
             before = self._parsed(start)
             turn = self._turns.next()
@@ -93,6 +109,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             new = {split: starts[split] for split in found if is_before(starts[split], horizon.ends[split])}
             ends = {**before.ends, **{split: end for split, end in admitted.items() if split in known or split in new}}
             if ends == before.ends:
+                self._turns.nothing_new(self._name)
                 return start  # to the letter, or Spark would run a batch of nothing
             began = StartingPoint(new, self._not_stored(ends, horizon))
             return self._witnessed(before, SourceOffset(self._name, ends, began), starts).to_json()
@@ -103,6 +120,7 @@ class SourceReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One task for each split that has something new, or for several that have little."""
+        self._reached = end
         with carried(self._token):
             before, planned = self._parsed(start), self._parsed(end)
             self._check_same_topics(planned)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from connectors.api.contracts import Source, Unopened, names_schemas
 from connectors.dead_letters import SCHEMA
@@ -25,6 +24,7 @@ from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, stre
 from spark_jobs.query.roots import union_of
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
+from spark_jobs.session.arrow_schema import from_arrow
 from twophase.values import Schemas, StartingPoint
 
 
@@ -103,7 +103,7 @@ def build(
 
 def types_of(source: Source) -> dict[str, str]:
     """The types of a source's columns as Spark writes them, by name."""
-    return {each.name: each.dataType.simpleString() for each in from_arrow_schema(source.schema)}
+    return {each.name: each.dataType.simpleString() for each in from_arrow(source.schema)}
 
 
 def _types(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
@@ -272,7 +272,7 @@ def _frames(
     read: dict[str, DataFrame] = {}
     for source in sources:
         marks = marking and has_marks(source)
-        schema = from_arrow_schema(with_mark(source) if marks else source.schema)
+        schema = from_arrow(with_mark(source) if marks else source.schema)
         start = began.get(source.name, StartingPoint())
         spark.dataSource.register(data_source(source, schema, start, turns, marks=marks))
         frame = spark.readStream.format(format_name(source)).load()

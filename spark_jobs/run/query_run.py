@@ -36,6 +36,7 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Plan
 from spark_jobs.session import left_sockets
 from spark_jobs.session.failures import translate
+from spark_jobs.session.versions import plans_within_limits
 from twophase.driver import Driver
 from wal.private import make_private
 
@@ -136,6 +137,8 @@ class QueryRun:
                 self._progress.report_idle()
                 self.checkpoint_requests.look()
                 self._look_at_polls(_WITHHELD_S)
+                if self.pacing.has_caught_up(len(self.sources)):
+                    self._end_caught_up()
                 if self.control.ends_query():
                     self._report_end()
                     self.control.wait_until_idle()
@@ -193,7 +196,7 @@ class QueryRun:
         )
         try:
             make_private(folder.parent)  # Spark would let other users read it
-            if until_caught_up:
+            if until_caught_up and plans_within_limits():
                 return writer.trigger(availableNow=True).start()
             return writer.trigger(processingTime="0 seconds").start()  # `pacing` says when
         except (*_SPARK_ERRORS, OSError) as error:
@@ -247,8 +250,11 @@ class QueryRun:
         """Spark's thread. End a query that reads nothing more and that Spark would not end."""
         self._empty = 0 if any(batch.ranges.values()) else self._empty + 1
         if self._ends_caught_up and self._empty >= _EMPTY_AT_END:
-            self.pacing.pause(paused=True)
-            self.control.caught_up = True
+            self._end_caught_up()
+
+    def _end_caught_up(self) -> None:
+        self.pacing.pause(paused=True)
+        self.control.caught_up = True
 
     def _keep_plan(self) -> None:
         """With the first batch: before it, the state that there is was made by another query, if not by none."""

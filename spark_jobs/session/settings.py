@@ -14,6 +14,7 @@ from typing import Final
 from connectors.api.masking import SECRET_NAME, is_secret_name
 from connectors.spec import Spec
 from spark_jobs.session.master import is_local
+from spark_jobs.session.versions import file_manager
 from wal.private import PRIVATE
 
 REQUIRED: Final = {
@@ -31,9 +32,7 @@ DEFAULTS: Final = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     # Renames as the default one does, and takes a third of its time: that one starts a program to look at a link.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    ),
+    "spark.sql.streaming.checkpointFileManagerClass": file_manager(),
     "spark.sql.runSQLOnFiles": "false",  # a step's SQL reads what the spec names, and no file of this machine
     "spark.sql.variable.substitute": "false",  # nor its environment and settings: `${env:…}` is the spec's alone
 }

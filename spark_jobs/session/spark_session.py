@@ -30,6 +30,7 @@ from spark_jobs.session.shipping import pack
 from spark_jobs.session.start_cache import archive_options, spark_home
 from spark_jobs.session.stderr_log import StderrLog
 from spark_jobs.session.submitted import is_submitted
+from spark_jobs.session.versions import RUN, require_spark
 
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -77,6 +78,7 @@ def spark_session(
     Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
     traffic is not protected and the spec does not accept that.
     """
+    require_spark(RUN)
     check_sinks(spec)
     require(gaps_of(spec, os.environ), spec.spark)
     master = spec.spark.master

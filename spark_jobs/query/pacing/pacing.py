@@ -16,8 +16,9 @@ from typing import Final
 from connectors.spec.settings import CheckpointSettings
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.pacing.admission import AdaptiveAdmission, Admission, FixedAdmission
-from spark_jobs.query.pacing.turns import Pace, PacedTurns, Turns, read_polls
+from spark_jobs.query.pacing.turns import Pace, PacedTurns, Turns, read_polls, read_rests
 from spark_jobs.session.locked_dirs import temporary
+from spark_jobs.session.versions import plans_within_limits
 from twophase.local_blobs import naming
 
 _log = logging.getLogger("eos.runner")
@@ -40,6 +41,7 @@ class Pacing:
     schedule: Schedule
     admission: Admission
     path: Path
+    ends_query: bool = False  # once it has caught up, which Spark does itself from 4.2 on
     begun: int = 0
     _is_paused: bool = False
     _is_over: bool = False
@@ -51,7 +53,7 @@ class Pacing:
 
     def turns(self, sources: int) -> Turns:
         """For each of so many sources."""
-        return PacedTurns(self.path, sources)
+        return PacedTurns(self.path, sources, self.ends_query)
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:
@@ -75,6 +77,14 @@ class Pacing:
     def polls(self) -> list[Poll]:
         """What the newest plan of each source has seen."""
         return read_polls(self.path)
+
+    def has_caught_up(self, sources: int) -> bool:
+        """Return whether each of so many sources found nothing new in its two newest plans.
+
+        Between the two Spark would have begun a checkpoint that only a new watermark needs.
+        """
+        rests = read_rests(self.path) if self.ends_query else []
+        return len(rests) == sources and all(each.begun == self.begun and each.plans > 1 for each in rests)
 
     def ask(self) -> None:
         """Begin a checkpoint now: as soon as none is under way, if there is anything to read. Does not block."""
@@ -116,7 +126,7 @@ def paced(settings: CheckpointSettings, admission: Admission, *, until_caught_up
     with ExitStack() as held:
         with naming(runs):
             folder = held.enter_context(temporary(runs))
-        yield Pacing(schedule, admission, folder / "pace.json")
+        yield Pacing(schedule, admission, folder / "pace.json", until_caught_up and not plans_within_limits())
 
 
 @dataclass(slots=True)

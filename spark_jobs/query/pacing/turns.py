@@ -24,6 +24,7 @@ _IDLE_SHARE: Final = 0.1
 
 
 _POLL: Final = "poll-"
+_REST: Final = "rest-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,25 @@ def read_polls(pace: Path) -> list[Poll]:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """Plans of one source that found nothing new, one after another, while no checkpoint began."""
+
+    begun: int  # as in Pace
+    plans: int
+
+    def write(self, path: Path) -> None:
+        """Whole or not at all. Raises OSError."""
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(asdict(self)))
+        partial.replace(path)
+
+
+def read_rests(pace: Path) -> list[Rest]:
+    """The newest of each source of a query that has found nothing new."""
+    return [Rest(**json.loads(path.read_text())) for path in sorted(pace.parent.glob(f"{_REST}*.json"))]
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """A checkpoint may be planned now."""
 
@@ -71,11 +91,18 @@ class Turn:
 class Turns(Protocol):
     """Asked by a source before each plan. Picklable before its first use."""
 
+    @property
+    def are_bounded(self) -> bool:
+        """Whether the query ends when it has caught up, and Spark does not tell its sources (before 4.2)."""
+
     def next(self) -> Turn | None:
         """Blocks until a checkpoint is due. None: nothing is to be planned, the query is being stopped."""
 
     def tell(self, poll: Poll) -> None:
         """Report what a plan has seen. Never raises."""
+
+    def nothing_new(self, source: str) -> None:
+        """Report that a plan of this source found nothing new. Never raises."""
 
 
 @dataclass(slots=True)
@@ -83,12 +110,16 @@ class AlwaysDue:
     """For a query that somebody else has started, whose trigger is its own."""
 
     max_records: int | None = None
+    are_bounded: bool = False
 
     def next(self) -> Turn | None:
         return Turn(self.max_records)
 
     def tell(self, poll: Poll) -> None:
         """See Turns. Such a query has no driver of ours."""
+
+    def nothing_new(self, source: str) -> None:
+        """See `tell`."""
 
 
 ALL_THERE: Final = AlwaysDue()
@@ -105,8 +136,10 @@ class PacedTurns:
 
     path: Path
     sources: int  # that share in the records of a checkpoint
+    are_bounded: bool = False
     _begun: int = field(default=-1, init=False)  # as the last turn found it
     _since_s: float = field(default=0.0, init=False)  # nothing has begun since then
+    _rest: Rest = field(default=Rest(-1, 0), init=False)
 
     def next(self) -> Turn | None:
         parent, seen = os.getppid(), None
@@ -131,6 +164,14 @@ class PacedTurns:
         """See Turns. A file beside `path`."""
         with suppress(OSError):  # as on a full disk, which ends the run where head is written
             poll.write(poll_path(self.path, poll.source))
+
+    def nothing_new(self, source: str) -> None:
+        """See Turns. A file beside `path`."""
+        if self.are_bounded:
+            plans = self._rest.plans + 1 if self._rest.begun == self._begun else 1
+            self._rest = Rest(self._begun, plans)
+            with suppress(OSError):
+                self._rest.write(self.path.with_name(f"{_REST}{quote(source, safe='')}.json"))
 
     def _pace(self, parent: int) -> Pace | None:
         """None: nobody waits for the answer."""

@@ -1,0 +1,112 @@
+"""Versions of PySpark: the ways to use this project, the versions that each of them runs with, and the check.
+
+Every difference between versions is here or in `spark_jobs.query.streaming_api`, which needs Spark. This module does
+not import Spark. `docs/reference/compatibility.md` has the results of the matrix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Final
+
+from eos.errors import SparkUnavailableError
+
+_NEWEST: Final = (4, 3)
+_FOR_ALL: Final = "pip install 'pyspark>=4.2,<4.4'"
+_FILE_MANAGER: Final = "FileSystemBasedCheckpointFileManager"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to use this project, and the oldest PySpark that has what it needs."""
+
+    name: str
+    since: tuple[int, int]
+    lacking: str  # in each earlier version
+    instead: str = ""  # for a user who cannot change the version
+
+
+FOREACH_BATCH: Final = Way("foreachBatch(ExactlyOnce(spec))", (3, 5), "the columns of a frame as an Arrow schema")
+RUN: Final = Way(
+    "`eos run`", (4, 0), "streaming sources in Python", "a job of your own with foreachBatch(ExactlyOnce(spec))"
+)
+FORMAT_EOS: Final = Way(
+    'format("eos")', (4, 1), "streaming sinks in Python that take Arrow batches", FOREACH_BATCH.name
+)
+FORMAT_EOS_KAFKA: Final = Way(
+    'format("eos_kafka")', (4, 2), "a limit on the records that a source in Python plans", 'format("kafka") of Spark'
+)
+RESCALE: Final = Way("`eos rescale`", (4, 2), "the rewriting of state into other partitions")
+WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, FORMAT_EOS_KAFKA, RESCALE)
+
+
+def require_spark(way: Way) -> None:
+    """Refuse a version of PySpark that cannot be used this way. Called before anything is written.
+
+    Raises SparkUnavailableError, which names the version, the reason and the remedy.
+    """
+    found = installed()
+    if found is None:
+        raise SparkUnavailableError(f"{way.name} needs PySpark, which is not installed", remedy=_FOR_ALL)
+    if parsed(found) > _NEWEST:
+        message = f"{way.name} was not tested with PySpark {found}, and uses internal parts of Spark"
+        raise SparkUnavailableError(message, remedy=f"use PySpark {span(way)}: {pip(way)}")
+    if parsed(found) < way.since:
+        message = f"{way.name} cannot run on PySpark {found}, which lacks {way.lacking}"
+        instead = f"; or use {way.instead}" if way.instead else ""
+        raise SparkUnavailableError(message, remedy=f"use PySpark {span(way)}: {pip(way)}{instead}")
+
+
+def span(way: Way) -> str:
+    """Return the versions of a way as text, as in "4.0 to 4.3"."""
+    first, last = (".".join(map(str, each)) for each in (way.since, _NEWEST))
+    return first if first == last else f"{first} to {last}"
+
+
+def pip(way: Way) -> str:
+    """Return the command that installs a version for this way."""
+    return f"pip install 'pyspark>={way.since[0]}.{way.since[1]},<{_NEWEST[0]}.{_NEWEST[1] + 1}'"
+
+
+def is_supported(version: str, way: Way = RUN) -> bool:
+    """Return whether the way runs with a version of PySpark."""
+    return way.since <= parsed(version) <= _NEWEST
+
+
+@cache
+def installed() -> str | None:
+    """Return the version of PySpark: of the installed package, or of the one on the path; None if there is neither."""
+    try:
+        return metadata.version("pyspark")
+    except metadata.PackageNotFoundError:
+        pass
+    try:
+        from pyspark.version import __version__  # a Spark that a platform brings, without the package's metadata
+    except ImportError:
+        return None
+    return str(__version__)
+
+
+def parsed(version: str) -> tuple[int, int]:
+    """Return the major and minor number."""
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def plans_within_limits() -> bool:
+    """Return whether Spark gives a source in Python its start and its limit, and tells it where to end (4.2)."""
+    return at_least(4, 2)
+
+
+def file_manager() -> str:
+    """Return the class with which Spark writes its checkpoint. The class has moved in Spark 4.1."""
+    package = "streaming.checkpointing" if at_least(4, 1) else "streaming"
+    return f"org.apache.spark.sql.execution.{package}.{_FILE_MANAGER}"
+
+
+def at_least(*version: int) -> bool:
+    """Return whether the installed PySpark is this version or newer."""
+    found = installed()
+    return found is not None and parsed(found) >= version
