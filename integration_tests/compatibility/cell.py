@@ -14,26 +14,35 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pyspark
 
 from integration_tests import databases, topics
+from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.kills import Kill, kill_at_each
+from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.pipeline_process import PROJECT
+from integration_tests.harness.workload import Workload
 from integration_tests.services import Services, obtain
+from integration_tests.services.maven_jars import resolved
+from spark_jobs.session.versions import parsed
+from twophase.local_head import LocalHead
+from twophase.status import read_status
 
 RECORDS: Final = 10 * CHECKPOINT_RECORDS
-_KILLS: Final = (
-    Kill("prepared@0", 0, (1, 2)),
-    Kill("after-decide@0", 0, (2,)),
-    Kill("between-commits@0", 0.5, (1,)),
-    Kill("before-decide@3", 3, (2,)),
-)
-_JOBS: Final = PROJECT / "integration_tests" / "jobs"
-_COUNTED: Final = "SELECT max(id) AS id, word, CAST(count(*) AS STRING) AS payload FROM incoming GROUP BY word"
+_KILLS: Final = (Kill("before-decide@1", 1, (2,)), Kill("between-commits@3", 3.5, (1,)))
+_JOB: Final = PROJECT / "integration_tests" / "jobs" / "spark_kafka.py"
+_CONNECTORS: Final = {
+    (3, 5): "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
+    (4, 0): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
+    (4, 1): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
+    (4, 2): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+}
+"""Kafka sources of Spark. For a version without one the job reads by `eos_kafka`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,42 @@ def run_yaml(world: World) -> int:
         return pipeline.verdict().in_sink
 
 
-WAYS: Final[dict[str, Callable[[World], int]]] = {"eos run": run_yaml}
+def run_job(world: World, sink: str) -> int:
+    """A job of one's own, killed at two points of its checkpoints."""
+    table = SinkTable(world.database, "records")
+    table.create()
+    workload = Workload(world.services.kafka_bootstrap, world.topic, PARTITIONS)
+    workload.produce(RECORDS)
+    jobs = Jobs(world.folder, world.database)
+    package = _CONNECTORS.get(parsed(pyspark.__version__))
+    if package is not None:
+        jars = resolved(package.replace(":", "-"), [package], world.folder / "jars.log")
+        jobs.environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} pyspark-shell"
+    arguments = (world.services.kafka_bootstrap, world.topic, "kafka" if package else "eos_kafka", sink)
+    try:
+        for kill in _KILLS:
+            process = jobs.start(_JOB, *arguments, arm=[kill.stem])
+            process.await_point(kill.stem)
+            verdict = compare(workload.expected, table.rows())
+            assert verdict.clean, f"{kill}: {verdict}"
+            assert verdict.in_sink == kill.checkpoints * CHECKPOINT_RECORDS, f"{kill}: {verdict}"
+            process.kill()
+        jobs.start(_JOB, *arguments).succeed()
+    finally:
+        jobs.close()
+    verdict = compare(workload.expected, table.rows())
+    assert verdict.exact, str(verdict)
+    found = read_status(LocalHead(world.folder / "checkpoints" / "copy-files"))
+    assert found is not None
+    assert table.prepared(found.head.incarnation) == []
+    return verdict.in_sink
+
+
+WAYS: Final[dict[str, Callable[[World], int]]] = {
+    "eos run": run_yaml,
+    "foreachBatch": partial(run_job, sink="foreachBatch"),
+    "format eos": partial(run_job, sink="eos"),
+}
 """By name, functions that return how many rows are in the table at the end."""
 
 

@@ -23,7 +23,7 @@ class Jobs:
 
     def __init__(self, folder: Path, database: str) -> None:
         self._folder = folder
-        self._environment = {**fast_start(), "SINK_URL": database}
+        self.environment = {**fast_start(), "SINK_URL": database}
         self._started: list[PipelineProcess] = []
         (folder / "sink.yaml").write_text((EXAMPLES / "sink.yaml").read_text())
 
@@ -35,7 +35,7 @@ class Jobs:
             faults.arm(stem)
         log = self._folder / f"run-{number}.log"
         every = [str(self._folder / "sink.yaml"), str(self._folder / "spark"), *arguments]
-        self._started.append(PipelineProcess(every, self._folder, log, faults, self._environment, [str(job)]))
+        self._started.append(PipelineProcess(every, self._folder, log, faults, self.environment, [str(job)]))
         return self._started[-1]
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
+from spark_jobs.session.connect import refuse_connect
 from spark_jobs.session.protection import require, session_gaps
 from spark_jobs.session.shipping import ship
 from spark_jobs.session.versions import FOREACH_BATCH, require_spark
@@ -62,14 +63,13 @@ class ExactlyOnce:
     def __init__(self, spec: str | Path) -> None:
         """Reads the spec, and touches no service. Raises SpecError with all mistakes."""
         require_spark(FOREACH_BATCH)
+        refuse_connect()
         self._spec: Spec = load_sink_spec(spec)
         self._run: _Run | None = None
         atexit.register(self.close)
 
     def __call__(self, frame: DataFrame, checkpoint_id: int) -> None:
         """One batch. Called by Spark; blocks until the checkpoint is committed."""
-        if not hasattr(frame, "_jdf"):
-            raise SpecError("ExactlyOnce needs Spark's classic Python API", remedy="do not use Spark Connect")
         with masked(self._spec):
             if self._run is None or self._run.query.run_id != run_of(frame):
                 if self._run is not None:

@@ -24,7 +24,7 @@ from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.query.spark_log import local_folder
 from spark_jobs.query.streaming_api import DataSource, DataSourceStreamReader
-from spark_jobs.session.arrow_schema import from_arrow
+from spark_jobs.session.arrow import from_arrow
 from spark_jobs.session.versions import FORMAT_EOS_KAFKA, require_spark
 from twophase.codec import check_nothing_lost, check_readable, unknown_fields
 from twophase.local_head import LocalHead

@@ -38,7 +38,7 @@ from spark_jobs.query.streaming_api import DataSourceStreamArrowWriter, WriterCo
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
-from spark_jobs.session.arrow_schema import to_arrow
+from spark_jobs.session.arrow import to_arrow
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed, HeadSnapshot

@@ -43,6 +43,7 @@ from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.query.running_query import EndsHeld, job_group
 from spark_jobs.query.task_counts import task_counts
+from spark_jobs.session.arrow import collected
 from spark_jobs.session.failures import TOKEN, translate
 from twophase import faults
 from twophase.ids import Scope
@@ -232,7 +233,7 @@ class SparkBatch:
     def _run_chained(self, task: Callable[[Branch], ArrowTask]) -> pa.Table:
         """The same as `_run`, but for the way that rows take."""
         writes = map(task, self.flow.branches)
-        return chained_job(self.frame.sparkSession, zip(self.chains, writes, strict=True), self.ranges).toArrow()
+        return collected(chained_job(self.frame.sparkSession, zip(self.chains, writes, strict=True), self.ranges))
 
     @property
     def _chained(self) -> list[str]:
@@ -317,7 +318,7 @@ class SparkBatch:
             return surplus
         task = WriteTask(scope, (found.share,), 0, TOKEN, direct, first=first, writer_of=writer_of)
         job = branch_jobs.written(rows, found.share.sink.partition_by, task)
-        acknowledged = job.toArrow()
+        acknowledged = collected(job)
         if rejected.letters is not None and (step := unlike(self.flow.expecting, rejected.counted, job)):
             return other_rows(self.checkpoint_id, step)
         rows_written = sum(each.rows for each in committables(acknowledged))

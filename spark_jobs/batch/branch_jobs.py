@@ -20,6 +20,7 @@ from spark_jobs.batch.rule_checks import RuleChecks
 from spark_jobs.batch.writing import COUNTED, HASH_COLUMN, CountTask
 from spark_jobs.query.marks import observation, schemas_in
 from spark_jobs.query.running_query import observed_text
+from spark_jobs.session.arrow import collected
 from spark_jobs.session.master import is_local
 
 BranchJob = Callable[[Branch, DataFrame], DataFrame]
@@ -76,7 +77,7 @@ def run(
         rows = [(branch, select(branch, frames[branch.rows])) for branch in flow.branches]
         jobs = [job(branch, _hashed(branch, each, digest_methods)) for branch, each in rows]
         whole = reduce(DataFrame.union, jobs)
-        found = whole.toArrow()
+        found = collected(whole)
         checks.read(batch, whole)
         notes.read(batch)
         return found

@@ -18,7 +18,7 @@ from spark_jobs.batch.writing import Share
 from spark_jobs.query.expectations import failing, passing
 from spark_jobs.query.roots import RootRows, rows_of
 from spark_jobs.query.steps import apply_steps
-from spark_jobs.session.arrow_schema import to_arrow
+from spark_jobs.session.arrow import to_arrow
 
 WHOLE: Final = "whole batch"
 """Key of a batch among its frames. No source or step has this name: a name has no blank."""

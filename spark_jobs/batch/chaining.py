@@ -18,7 +18,7 @@ from connectors.api.table_rows import source_of_tables
 from spark_jobs.batch.acks import ACKNOWLEDGEMENT, of_source
 from spark_jobs.query.marks import Met
 from spark_jobs.query.tasks import numbers, numbers_in, shares
-from spark_jobs.session.arrow_schema import from_arrow, to_arrow
+from spark_jobs.session.arrow import from_arrow, to_arrow
 from twophase.values import OffsetRange
 
 if TYPE_CHECKING:  # tasks import this module, and have no use for a spec

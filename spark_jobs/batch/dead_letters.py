@@ -22,7 +22,7 @@ from spark_jobs.batch.writing import Share
 from spark_jobs.query.marks import observation
 from spark_jobs.query.running_query import observed
 from spark_jobs.query.tasks import numbers, numbers_in, shares
-from spark_jobs.session.arrow_schema import from_arrow
+from spark_jobs.session.arrow import from_arrow
 from spark_jobs.session.failures import TOKEN, carried
 from twophase.values import OffsetRange
 

@@ -27,7 +27,7 @@ from spark_jobs.query.expectations import (
     watched_rows,
 )
 from spark_jobs.query.running_query import observed_metrics
-from spark_jobs.session.arrow_schema import from_arrow
+from spark_jobs.session.arrow import from_arrow
 
 _REMEDY: Final = "correct the producer, the step or the condition; or choose another action or a higher max_failed"
 _ESCAPES: Final = escapes()

@@ -18,7 +18,7 @@ from spark_jobs.operations.new_start import Wanted, resolve
 from spark_jobs.operations.table_preview import readable
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.run.pipeline import output_mode, sink_rows
-from spark_jobs.session.arrow_schema import to_arrow
+from spark_jobs.session.arrow import to_arrow
 from spark_jobs.session.failures import translate
 from twophase.values import StartingPoint
 

@@ -20,7 +20,7 @@ from connectors.spark_types import spark_type
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.run.pipeline import sink_rows
-from spark_jobs.session.arrow_schema import to_arrow
+from spark_jobs.session.arrow import to_arrow
 from spark_jobs.session.spark_session import spark_session
 
 _MASTER: Final = f"local[{min(os.cpu_count() or 1, 4)}]"

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 from eos.errors import SpecError
 from spark_jobs.query.plan import is_stateful_plan
 from spark_jobs.query.spark_log import local_folder
+from spark_jobs.session.versions import STATE, require_spark
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
 _WRAPPERS: Final = {
@@ -121,6 +122,8 @@ def query_of(frame: DataFrame) -> Query:
         message = f"{kind}: Spark would mark batches done before they are committed"
         raise SpecError(message, remedy="leave asynchronous progress tracking off, and use a micro-batch trigger")
     stateful = is_stateful_plan(execution.analyzedPlan())
+    if stateful:
+        require_spark(STATE)
     name = "spark.sql.streaming.stateStore.checkpointFormatVersion"
     if stateful and frame.sparkSession.conf.get(name, "1") != "2":
         message = "the query keeps state in a format that a losing task may overwrite"

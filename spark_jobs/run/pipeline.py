@@ -24,7 +24,7 @@ from spark_jobs.query.plan import is_deterministic, is_stateful, new_state, stre
 from spark_jobs.query.roots import union_of
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
-from spark_jobs.session.arrow_schema import from_arrow
+from spark_jobs.session.arrow import from_arrow
 from twophase.values import Schemas, StartingPoint
 
 

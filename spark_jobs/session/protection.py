@@ -82,8 +82,10 @@ def gaps_of(spec: Spec, environ: Mapping[str, str]) -> list[Gap]:
 
 def session_gaps(session: SparkSession) -> list[Gap]:
     """Return the missing protections of a session that runs: of a job of the user's own, which has configured it."""
-    context = session.sparkContext
-    return list(gaps(str(context.master), {**SPARKS_OWN, **dict(context.getConf().getAll())}))
+    from spark_jobs.session.connect import settings_of  # imports Spark
+
+    conf = settings_of(session)
+    return list(gaps(conf.get("spark.master", ""), {**SPARKS_OWN, **conf}))
 
 
 def findings(spec: Spec, environ: Mapping[str, str]) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from connectors.api import plugins
 from connectors.spec import Spec
+from spark_jobs.session.connect import is_connect
 from spark_jobs.session.master import is_local
 from spark_jobs.session.plugin_modules import files_below, plugin_files
 
@@ -40,8 +41,10 @@ def ship(session: SparkSession, spec: Spec | None = None) -> None:
     """Send the project, and the plugins that the spec names, to the workers of a session that a user has started.
 
     Called for each run of a query. Sends each archive once to an application. Raises SpecError for a plugin that
-    cannot be sent.
+    cannot be sent. Sends nothing to a server of Spark Connect: its Python must have the project.
     """
+    if is_connect(session):
+        return
     context = session.sparkContext
     if is_local(str(context.master)):
         return

@@ -38,8 +38,11 @@ FORMAT_EOS: Final = Way(
 FORMAT_EOS_KAFKA: Final = Way(
     'format("eos_kafka")', (4, 2), "a limit on the records that a source in Python plans", 'format("kafka") of Spark'
 )
+STATE: Final = Way(
+    "a query with state", (4, 0), "a format of state that a losing task cannot overwrite", "a query without state"
+)
 RESCALE: Final = Way("`eos rescale`", (4, 2), "the rewriting of state into other partitions")
-WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, FORMAT_EOS_KAFKA, RESCALE)
+WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, FORMAT_EOS_KAFKA, STATE, RESCALE)
 
 
 def require_spark(way: Way) -> None:
