@@ -1,18 +1,21 @@
 """One cell of the matrix, in the interpreter of its environment: python -m integration_tests.compatibility.cell WAY.
 
 The services are given by EOS_TEST_KAFKA and EOS_TEST_DATABASE. The last line is the result as JSON. Each way moves
-records from a topic into a table of the database, is killed in the middle (SIGKILL to the driver and all that it has
-started), and is started once more. It passes if each record is in the table exactly once, and nothing stays prepared.
+records into a table of the database, is killed in the middle (SIGKILL to the driver and all that it has started), and
+is started once more. It passes if each record is in the table exactly once, and nothing stays prepared. A version that
+the way does not support must be refused before anything is written.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,21 +24,24 @@ from typing import Final
 import pyspark
 
 from integration_tests import databases, topics
-from integration_tests.harness.jobs import Jobs
+from integration_tests.harness.faults import Faults
+from integration_tests.harness.jobs import EXAMPLES, ROWS, Jobs, write_files
 from integration_tests.harness.kills import Kill, kill_at_each
-from integration_tests.harness.oracle import SinkTable, compare
+from integration_tests.harness.oracle import SinkTable, Verdict, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
-from integration_tests.harness.pipeline_process import PROJECT
-from integration_tests.harness.workload import Workload
+from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
+from integration_tests.harness.workload import Row, Workload
 from integration_tests.services import Services, obtain
 from integration_tests.services.maven_jars import resolved
-from spark_jobs.session.versions import parsed
+from spark_jobs.session.versions import FOREACH_BATCH, FORMAT_EOS, RUN, is_supported, parsed
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 
 RECORDS: Final = 10 * CHECKPOINT_RECORDS
 _KILLS: Final = (Kill("before-decide@1", 1, (2,)), Kill("between-commits@3", 3.5, (1,)))
 _JOB: Final = PROJECT / "integration_tests" / "jobs" / "spark_kafka.py"
+_CONNECT: Final = PROJECT / "integration_tests" / "jobs" / "connect_files.py"
+_DEFINITIONS: Final = PROJECT / "integration_tests" / "jobs" / "pipeline_files.py"
 _CONNECTORS: Final = {
     (3, 5): "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
     (4, 0): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -90,7 +96,86 @@ def run_job(world: World, sink: str) -> int:
         jobs.start(_JOB, *arguments).succeed()
     finally:
         jobs.close()
-    verdict = compare(workload.expected, table.rows())
+    return _all_rows(world, table, workload.expected)
+
+
+def run_connect(world: World) -> int:
+    """A job on Spark Connect that writes by `format("eos")`. ExactlyOnce is refused there before the first batch."""
+    table = SinkTable(world.database, "records")
+    table.create()
+    expected = write_files(world.folder / "files")
+    jobs = Jobs(world.folder, world.database)
+    jobs.environment["PYSPARK_SUBMIT_ARGS"] = "--conf spark.authenticate=true pyspark-shell"
+    try:
+        process = jobs.start(_CONNECT, str(world.folder / "files"), arm=["before-decide@1"])
+        process.await_point("before-decide@1")
+        _assert_first(compare(expected, table.rows()))
+        process.kill()
+        last = jobs.start(_CONNECT, str(world.folder / "files"))
+        last.succeed()
+    finally:
+        jobs.close()
+    assert "ExactlyOnce cannot run with Spark Connect" in last.output()
+    return _all_rows(world, table, expected)
+
+
+def run_declarative(world: World) -> int:
+    """A declarative pipeline with a sink of `format("eos")`. A run after the last one writes nothing."""
+    table = SinkTable(world.database, "records")
+    table.create()
+    expected = write_files(world.folder / "files")
+    definitions = world.folder / "transformations" / "rows.py"
+    definitions.parent.mkdir()
+    definitions.write_text(_DEFINITIONS.read_text())
+    libraries = [{"glob": {"include": "transformations/**"}}]
+    pipeline = {"name": "rows", "storage": f"file://{world.folder}/storage", "libraries": libraries}
+    (world.folder / "spark-pipeline.yml").write_text(json.dumps(pipeline))
+    (world.folder / "sink.yaml").write_text((EXAMPLES / "sink.yaml").read_text())
+    runs: list[PipelineProcess] = []
+    try:
+        runs.append(_declared(world, 0, ["before-decide@1"]))
+        runs[0].await_point("before-decide@1")
+        _assert_first(compare(expected, table.rows()))
+        runs[0].kill()
+        runs.append(_declared(world, 1))
+        runs[1].wait()  # PySpark 4.2 ends with UNKNOWN_RESPONSE after a run in which Python has written rows
+        assert "Run is COMPLETED" in runs[1].output(), runs[1].output()[-2000:]
+        assert compare(expected, table.rows()).exact
+        runs.append(_declared(world, 2))
+        runs[2].succeed()
+    finally:
+        for each in runs:
+            each.kill()
+    return _all_rows(world, table, expected)
+
+
+def _declared(world: World, number: int, arm: Sequence[str] = ()) -> PipelineProcess:
+    """Start `spark-pipelines run`."""
+    home = Path(pyspark.__file__).parent
+    faults = Faults(world.folder / f"faults-{number}")
+    for stem in arm:
+        faults.arm(stem)
+    environment = {
+        "SPEC": str(world.folder / "sink.yaml"),
+        "FILES": str(world.folder / "files"),
+        "SINK_URL": world.database,
+        "SPARK_HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable),
+    }
+    program = [str(home / "bin" / "spark-pipelines"), "run", "--conf", "spark.authenticate=true"]
+    return PipelineProcess([], world.folder, world.folder / f"run-{number}.log", faults, environment, program, "bash")
+
+
+def _assert_first(verdict: Verdict) -> None:
+    """The first of the files is visible, and nothing of the next one."""
+    assert verdict.clean, str(verdict)
+    assert verdict.in_sink == ROWS, str(verdict)
+
+
+def _all_rows(world: World, table: SinkTable, expected: Counter[Row]) -> int:
+    """Return how many rows the table has: each expected row once, and nothing prepared."""
+    verdict = compare(expected, table.rows())
     assert verdict.exact, str(verdict)
     found = read_status(LocalHead(world.folder / "checkpoints" / "copy-files"))
     assert found is not None
@@ -98,30 +183,66 @@ def run_job(world: World, sink: str) -> int:
     return verdict.in_sink
 
 
+def run_refused(world: World, way: str) -> str:
+    """A version that a way cannot run with: return the reason. Nothing was written."""
+    table = SinkTable(world.database, "records")
+    table.create()
+    if way == "eos run":
+        Workload(world.services.kafka_bootstrap, world.topic, PARTITIONS).produce(1)
+        with Pipeline(world.folder, world.services.kafka_bootstrap, world.topic, world.database) as pipeline:
+            process = pipeline.start()
+            process.wait()
+    else:
+        (world.folder / "files").mkdir()
+        jobs = Jobs(world.folder, world.database)
+        try:
+            job = _CONNECT if way == "connect" else EXAMPLES / "files_to_table.py"
+            process = jobs.start(job, str(world.folder / "files"))
+            process.wait()
+        finally:
+            jobs.close()
+    assert process.exit_code != 0
+    reasons = [line for line in process.output().splitlines() if "cannot run on PySpark" in line]
+    assert reasons, process.output()[-2000:]
+    assert table.rows() == {}
+    assert not (world.folder / "checkpoints").exists()
+    return reasons[-1].partition("error: ")[2] or reasons[-1].rpartition("Error: ")[2]
+
+
 WAYS: Final[dict[str, Callable[[World], int]]] = {
     "eos run": run_yaml,
     "foreachBatch": partial(run_job, sink="foreachBatch"),
     "format eos": partial(run_job, sink="eos"),
+    "connect": run_connect,
+    "pipelines": run_declarative,
 }
 """By name, functions that return how many rows are in the table at the end."""
 
 
+_NEEDS: Final = {"eos run": RUN, "foreachBatch": FOREACH_BATCH, "connect": FORMAT_EOS, "format eos": FORMAT_EOS}
+
+
 def main(way: str) -> int:
-    """Run a way, and print its result."""
+    """Run a way, or see it refused, and print the result."""
     services = obtain()
     name = f"eos_{secrets.token_hex(5)}"
     databases.share_tls_context()
     databases.create(services, name)
     topics.create(services.kafka_bootstrap, name, PARTITIONS, {})
     began = time.monotonic()
+    version = pyspark.__version__
     with tempfile.TemporaryDirectory(prefix="eos-matrix-") as folder:
         world = World(services, Path(folder), name, f"{services.database_url.rstrip('/')}/{name}")
-        rows = WAYS[way](world)
+        found: dict[str, object]
+        if is_supported(version, _NEEDS.get(way, FORMAT_EOS)):
+            found = {"result": "exactly once", "rows": WAYS[way](world)}
+        else:
+            found = {"result": "refused", "reason": run_refused(world, way)}
     seconds = round(time.monotonic() - began, 1)
     databases.drop(services, name)
     topics.delete(services.kafka_bootstrap, [name])
     python = ".".join(map(str, sys.version_info[:3]))
-    print(json.dumps({"pyspark": pyspark.__version__, "python": python, "way": way, "rows": rows, "seconds": seconds}))
+    print(json.dumps({"pyspark": version, "python": python, "way": way, **found, "seconds": seconds}))
     return 0
 
 

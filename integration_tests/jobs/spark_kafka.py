@@ -23,10 +23,7 @@ def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str, source:
         eos.register_formats(spark)
     read = _by_eos if source == "eos_kafka" else _by_spark
     rows = read(spark, bootstrap_servers, topic, checkpoint).writeStream.option("checkpointLocation", checkpoint)
-    if sink == "eos":
-        writer = rows.format("eos").option("spec", spec)
-    else:
-        writer = rows.foreachBatch(eos.ExactlyOnce(spec))
+    writer = rows.format("eos").option("spec", spec) if sink == "eos" else rows.foreachBatch(eos.ExactlyOnce(spec))
     writer.trigger(availableNow=True).start().awaitTermination()
 
 

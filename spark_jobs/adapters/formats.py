@@ -27,6 +27,8 @@ from spark_jobs.session.versions import FORMAT_EOS, require_spark
 
 _log: Final = logging.getLogger("eos.spark")
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
+_OF_PIPELINES: Final = "queryname"
+"""The option in which a declarative pipeline passes the name of a flow."""
 
 
 class EosSink(DataSource):
@@ -84,7 +86,7 @@ def eos_sink(found: Iterable[Gap] = ()) -> type[EosSink]:
 
 
 def _check_options(given: Mapping[str, str]) -> None:
-    unknown = [name for name in given if name not in _OPTIONS]
+    unknown = [name for name in given if name not in (*_OPTIONS, _OF_PIPELINES)]
     if unknown:
         near = nearest(unknown[0], _OPTIONS)
         message = f"unknown option {unknown[0]!r}" + (f"; did you mean {near!r}?" if near else "")
