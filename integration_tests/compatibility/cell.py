@@ -33,7 +33,7 @@ from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row, Workload
 from integration_tests.services import Services, obtain
 from integration_tests.services.maven_jars import resolved
-from spark_jobs.session.versions import FOREACH_BATCH, FORMAT_EOS, RUN, is_supported, parsed
+from spark_jobs.session.versions import FOREACH_BATCH, FORMAT_EOS, RUN, Way, is_supported, parsed
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 
@@ -219,7 +219,9 @@ WAYS: Final[dict[str, Callable[[World], int]]] = {
 """By name, functions that return how many rows are in the table at the end."""
 
 
-_NEEDS: Final = {"eos run": RUN, "foreachBatch": FOREACH_BATCH, "connect": FORMAT_EOS, "format eos": FORMAT_EOS}
+def needs(way: str) -> Way:
+    """Return the range of versions that a way of the matrix has."""
+    return {"eos run": RUN, "foreachBatch": FOREACH_BATCH}.get(way, FORMAT_EOS)
 
 
 def main(way: str) -> int:
@@ -234,7 +236,7 @@ def main(way: str) -> int:
     with tempfile.TemporaryDirectory(prefix="eos-matrix-") as folder:
         world = World(services, Path(folder), name, f"{services.database_url.rstrip('/')}/{name}")
         found: dict[str, object]
-        if is_supported(version, _NEEDS.get(way, FORMAT_EOS)):
+        if is_supported(version, needs(way)):
             found = {"result": "exactly once", "rows": WAYS[way](world)}
         else:
             found = {"result": "refused", "reason": run_refused(world, way)}

@@ -14,7 +14,7 @@ from typing import Final
 from eos.errors import SparkUnavailableError
 
 _NEWEST: Final = (4, 3)
-_FOR_ALL: Final = "pip install 'pyspark>=4.2,<4.4'"
+_UNTESTED: Final = "not tested"
 _FILE_MANAGER: Final = "FileSystemBasedCheckpointFileManager"
 
 
@@ -28,7 +28,7 @@ class Way:
     instead: str = ""  # for a user who cannot change the version
 
 
-FOREACH_BATCH: Final = Way("foreachBatch(ExactlyOnce(spec))", (3, 5), "the columns of a frame as an Arrow schema")
+FOREACH_BATCH: Final = Way("foreachBatch(ExactlyOnce(spec))", (3, 5), _UNTESTED)
 RUN: Final = Way(
     "`eos run`", (4, 0), "streaming sources in Python", "a job of your own with foreachBatch(ExactlyOnce(spec))"
 )
@@ -50,16 +50,25 @@ def require_spark(way: Way) -> None:
 
     Raises SparkUnavailableError, which names the version, the reason and the remedy.
     """
-    found = installed()
-    if found is None:
-        raise SparkUnavailableError(f"{way.name} needs PySpark, which is not installed", remedy=_FOR_ALL)
-    if parsed(found) > _NEWEST:
-        message = f"{way.name} was not tested with PySpark {found}, and uses internal parts of Spark"
-        raise SparkUnavailableError(message, remedy=f"use PySpark {span(way)}: {pip(way)}")
-    if parsed(found) < way.since:
-        message = f"{way.name} cannot run on PySpark {found}, which lacks {way.lacking}"
+    found = refusal(way, installed())
+    if found is not None:
+        raise found
+
+
+def refusal(way: Way, version: str | None) -> SparkUnavailableError | None:
+    """Return why this version of PySpark cannot be used this way; None if it can. `version`: None if not installed."""
+    remedy = f"use PySpark {span(way)}: {pip(way)}"
+    if version is None:
+        return SparkUnavailableError(f"{way.name} needs PySpark, which is not installed", remedy=remedy)
+    if parsed(version) > _NEWEST:
+        message = f"{way.name} cannot run on PySpark {version}, which is newer than all tested versions"
+        return SparkUnavailableError(message, remedy=remedy)
+    if parsed(version) < way.since:
+        why = f"which lacks {way.lacking}" if way.lacking != _UNTESTED else f"which was {_UNTESTED}"
+        message = f"{way.name} cannot run on PySpark {version}, {why}"
         instead = f"; or use {way.instead}" if way.instead else ""
-        raise SparkUnavailableError(message, remedy=f"use PySpark {span(way)}: {pip(way)}{instead}")
+        return SparkUnavailableError(message, remedy=remedy + instead)
+    return None
 
 
 def span(way: Way) -> str:
@@ -75,7 +84,7 @@ def pip(way: Way) -> str:
 
 def is_supported(version: str, way: Way = RUN) -> bool:
     """Return whether the way runs with a version of PySpark."""
-    return way.since <= parsed(version) <= _NEWEST
+    return refusal(way, version) is None
 
 
 @cache

@@ -182,6 +182,29 @@ with paced(settings, FixedAdmission(7), until_caught_up=False):
 """
 
 
+def test_a_query_has_caught_up_after_two_idle_plans_of_each_source_without_a_checkpoint(tmp_path: Path) -> None:
+    """A checkpoint that only a new watermark needs begins between the two plans."""
+    path = tmp_path / "pace.json"
+    pacing = Pacing(Schedule(0.0, 0.0), FixedAdmission(7), path, ends_query=True)
+    turns = {"a": pacing.turns(2), "b": pacing.turns(2)}
+
+    def plan(*sources: str) -> bool:
+        for each in sources:
+            assert turns[each].next() is not None
+            turns[each].nothing_new(each)
+        return pacing.has_caught_up(2)
+
+    assert not plan("a", "b")
+    assert not plan("a")
+    with pacing.checkpoint():
+        assert not pacing.has_caught_up(2)
+    assert not plan("b", "a")
+    assert not plan("b")
+    assert plan("a")
+    pacing.ends_query = False
+    assert not pacing.has_caught_up(2)
+
+
 def test_what_a_killed_driver_leaves_is_swept_and_what_others_use_stays(tmp_path: Path) -> None:
     with paced(_settings(tmp_path), FixedAdmission(7), until_caught_up=False) as pacing:
         assert subprocess.run([sys.executable, "-c", _DIE, str(tmp_path)], check=False).returncode == -signal.SIGKILL

@@ -341,12 +341,48 @@ def test_offsets_of_another_source_are_refused() -> None:
         _next(_reader(_Source({"t/0": 6})), SourceOffset("other", {"t/0": 5}).to_json())
 
 
-class _Over:
+class _Over(AlwaysDue):
     def next(self) -> Turn | None:
         return None
 
     def tell(self, poll: Poll) -> None:
         pytest.fail(f"a query that is stopped has planned: {poll}")
+
+
+class _Bounded(_Turns):
+    """Of a run until caught up on a version of Spark that does not tell its sources."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.are_bounded = True
+        self.rests: list[str] = []
+
+    def nothing_new(self, source: str) -> None:
+        self.rests.append(source)
+
+
+def test_without_a_start_a_plan_follows_the_newest_one() -> None:
+    """Spark 4.0 and 4.1 give no start. After a start of the query they plan the partitions of the newest offset."""
+    source = _Source({"t/0": 3})
+    reader = _reader(source, {"t/0": 1})
+    first = reader.latestOffset()
+    assert first["ends"] == {"t/0": 3}
+    source.ends = {"t/0": 9}
+    assert _ranges(reader, first, reader.latestOffset()) == [OffsetRange("t/0", 3, 9)]
+    restarted = _reader(source, {"t/0": 1})
+    planned = SourceOffset("s", {"t/0": 5}).to_json()
+    assert _ranges(restarted, planned, planned) == []
+    assert _ranges(restarted, planned, restarted.latestOffset()) == [OffsetRange("t/0", 5, 9)]
+
+
+def test_a_bounded_query_ends_where_its_first_plan_has_seen_and_says_so() -> None:
+    source, told = _Source({"t/0": 5}), _Bounded()
+    reader = SourceReader(cast(Any, source), StartingPoint({"t/0": 0}, {"t": "id of t"}), told, TOKEN)
+    assert reader.latestOffset()["ends"] == {"t/0": 5}
+    assert told.rests == []
+    source.ends = {"t/0": 9}
+    assert reader.latestOffset()["ends"] == {"t/0": 5}
+    assert told.rests == ["s"]
 
 
 def test_a_query_that_is_stopped_plans_nothing_and_asks_nobody() -> None:
