@@ -25,7 +25,7 @@ from spark_jobs.query.source_offset import SourceOffset, topic_of
 from spark_jobs.query.spark_log import local_folder
 from spark_jobs.query.streaming_api import DataSource, DataSourceStreamReader
 from spark_jobs.session.arrow import from_arrow
-from spark_jobs.session.versions import FORMAT_EOS_KAFKA, require_spark
+from spark_jobs.session.versions import Way, require_spark
 from twophase.codec import check_nothing_lost, check_readable, unknown_fields
 from twophase.local_head import LocalHead
 from twophase.values import StartingPoint
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from connectors.api.contracts import Source
     from connectors.kafka.source import KafkaSource
 
+WAY: Final = Way(
+    'format("eos_kafka")', (4, 2), "a limit on the records that a source in Python plans", 'format("kafka") of Spark'
+)
 _PROPERTY: Final = "kafka."
 _TEXTS: Final = (
     "bootstrap_servers",
@@ -148,7 +151,7 @@ class EosKafka(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 Spark's name
         """Called when a query starts, and again in other processes: the first one stores where it begins."""
-        require_spark(FORMAT_EOS_KAFKA)
+        require_spark(WAY)
         source, most = source_of(self.options), _most(self.options)
         if "location" not in self.options:
             message = "option location is missing: where the first offsets are kept"

@@ -20,7 +20,7 @@ _FILE_MANAGER: Final = "FileSystemBasedCheckpointFileManager"
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to use this project, and the oldest PySpark that has what it needs."""
+    """A way to use this project, and the oldest PySpark that it runs with."""
 
     name: str
     since: tuple[int, int]
@@ -35,14 +35,11 @@ RUN: Final = Way(
 FORMAT_EOS: Final = Way(
     'format("eos")', (4, 1), "streaming sinks in Python that take Arrow batches", FOREACH_BATCH.name
 )
-FORMAT_EOS_KAFKA: Final = Way(
-    'format("eos_kafka")', (4, 2), "a limit on the records that a source in Python plans", 'format("kafka") of Spark'
-)
 STATE: Final = Way(
     "a query with state", (4, 0), "a format of state that a losing task cannot overwrite", "a query without state"
 )
 RESCALE: Final = Way("`eos rescale`", (4, 2), "the rewriting of state into other partitions")
-WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, FORMAT_EOS_KAFKA, STATE, RESCALE)
+WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, STATE, RESCALE)
 
 
 def require_spark(way: Way) -> None:
@@ -108,7 +105,7 @@ def parsed(version: str) -> tuple[int, int]:
 
 
 def plans_within_limits() -> bool:
-    """Return whether Spark gives a source in Python its start and its limit, and tells it where to end (4.2)."""
+    """Return whether Spark passes a start and a limit to a source in Python, and ends its query (4.2)."""
     return at_least(4, 2)
 
 

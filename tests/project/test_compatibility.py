@@ -8,6 +8,7 @@ import re
 from integration_tests.compatibility.cell import needs
 from integration_tests.compatibility.record import COLUMNS, PAGE, read, with_table
 from integration_tests.harness.pipeline_process import PROJECT
+from spark_jobs.adapters.kafka_format import WAY as FORMAT_EOS_KAFKA
 from spark_jobs.session.versions import RUN, WAYS, is_supported, pip, refusal, span
 
 _TEXT = PAGE.read_text()
@@ -43,7 +44,7 @@ def test_each_version_of_the_package_was_run() -> None:
 def test_the_page_has_the_versions_of_each_way() -> None:
     rows = re.findall(r"^\| (.+?) \| (\d\.\d to \d\.\d) \| (.+?) \|$", _TEXT, re.MULTILINE)
     stated = {name.replace("`", ""): (versions, lacking) for name, versions, lacking in rows}
-    known = {way.name.replace("`", ""): (span(way), way.lacking) for way in WAYS}
+    known = {way.name.replace("`", ""): (span(way), way.lacking) for way in (*WAYS, FORMAT_EOS_KAFKA)}
     assert stated == known
 
 

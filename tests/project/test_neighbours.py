@@ -187,7 +187,7 @@ _ELSEWHERE: Final = {
     "spark_jobs/session/failures.py:carried": "an error on its way to the driver",
     "spark_jobs/session/java.py:logging_options": "settings of a JVM that is started with them",
     "spark_jobs/observe/log_lines.py:JsonLines.format": "the log",
-    "spark_jobs/query/pacing/turns.py:Pace.write": "ends with its process",
+    "spark_jobs/query/pacing/turns.py:_write": "ends with its process",
     "spark_jobs/page/reading.py:effective": "shown",
     "spark_jobs/page/auth.py:_refuse": "shown",
     "spark_jobs/page/masked.py:masking.Masked.render": "shown",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -37,10 +38,8 @@ class Pace:
     idle_wait_s: float  # most time between two looks at a source that has nothing new
 
     def write(self, path: Path) -> None:
-        """Whole or not at all. Not synced: it means nothing to another life of the machine. Raises OSError."""
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self)))
-        partial.replace(path)
+        """Write the file. Raises OSError."""
+        _write(path, asdict(self))
 
     @classmethod
     def read(cls, path: Path) -> Pace | None:
@@ -49,6 +48,13 @@ class Pace:
             return cls(**json.loads(path.read_text()))
         except FileNotFoundError:
             return None
+
+
+def _write(path: Path, content: Mapping[str, object]) -> None:
+    """Whole or not at all. Not synced: it means nothing to another life of the machine."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content))
+    partial.replace(path)
 
 
 def poll_path(pace: Path, source: str) -> Path:
@@ -70,10 +76,8 @@ class Rest:
     plans: int
 
     def write(self, path: Path) -> None:
-        """Whole or not at all. Raises OSError."""
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(asdict(self)))
-        partial.replace(path)
+        """Write the file. Raises OSError."""
+        _write(path, asdict(self))
 
 
 def read_rests(pace: Path) -> list[Rest]:
@@ -93,7 +97,7 @@ class Turns(Protocol):
 
     @property
     def are_bounded(self) -> bool:
-        """Whether the query ends when it has caught up, and Spark does not tell its sources (before 4.2)."""
+        """Whether the query ends when it has caught up, which its sources do not hear from Spark before 4.2."""
 
     def next(self) -> Turn | None:
         """Blocks until a checkpoint is due. None: nothing is to be planned, the query is being stopped."""
@@ -119,7 +123,7 @@ class AlwaysDue:
         """See Turns. Such a query has no driver of ours."""
 
     def nothing_new(self, source: str) -> None:
-        """See `tell`."""
+        """Record nothing: only `PacedTurns` ends a query."""
 
 
 ALL_THERE: Final = AlwaysDue()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.adapters.kafka_format import WAY as FORMAT_EOS_KAFKA
 from spark_jobs.session.versions import (
     FOREACH_BATCH,
     FORMAT_EOS,
-    FORMAT_EOS_KAFKA,
     RUN,
     STATE,
     WAYS,
@@ -42,7 +42,7 @@ def test_refused(way: Way, version: str | None, lacking: str, remedy: str) -> No
     assert remedy in error.remedy
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [*WAYS, FORMAT_EOS_KAFKA])
 def test_from_its_oldest_version_to_the_newest(way: Way) -> None:
     major, minor = way.since
     assert is_supported(f"{major}.{minor}.0", way)
@@ -54,6 +54,6 @@ def test_from_its_oldest_version_to_the_newest(way: Way) -> None:
 def test_the_installed_version_is_supported() -> None:
     version = installed()
     assert version is not None
-    for way in WAYS:
+    for way in (*WAYS, FORMAT_EOS_KAFKA):
         require_spark(way)
     assert file_manager().startswith("org.apache.spark.sql.execution.streaming.checkpointing.")
