@@ -50,7 +50,8 @@ class ExactlyOnce:
 
     Blocking: a call blocks until the checkpoint is committed, or decided if a sink may be behind (`max_backlog`).
 
-    Raises: SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
+    Raises: SparkUnavailableError at once on Spark Connect, and on a version of PySpark that is not supported
+    (docs/reference/compatibility.md); SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
     runs the same batch at the next start: SpecError if Spark's traffic is not protected and the spec does not accept
     that (docs/how-to/security.md); IdentityError if head, Spark's checkpoint and the sinks contradict each other; other
     EosErrors of the sinks.
