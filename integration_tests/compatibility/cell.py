@@ -193,7 +193,7 @@ def run_refused(world: World, way: str) -> str:
             process = pipeline.start()
             process.wait()
     else:
-        (world.folder / "files").mkdir()
+        write_files(world.folder / "files")
         jobs = Jobs(world.folder, world.database)
         try:
             job = _CONNECT if way == "connect" else EXAMPLES / "files_to_table.py"

@@ -54,7 +54,6 @@ class EosSink(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
         """Called by Spark several times for each batch, in processes of its own: no side effects."""
-        require_spark(FORMAT_EOS)
         if overwrite:
             raise SpecError("output mode complete would replace the written rows", remedy="use append")
         given = {name.lower(): value for name, value in self.options.items()}
@@ -114,8 +113,10 @@ def register_formats(session: SparkSession) -> None:
     `eos` is then refused with SpecError unless its spec accepts it (security.md). `eos_kafka` has no spec, and
     reads.
 
-    Raises: what Spark raises, if the session has ended.
+    Raises: SparkUnavailableError for a version of PySpark that has no such formats; what Spark raises, if the session
+    has ended.
     """
+    require_spark(FORMAT_EOS)
     from spark_jobs.adapters.kafka_format import EosKafka  # 0.3 s, in each process that Spark starts for `eos`
 
     found = session_gaps(session)
