@@ -51,10 +51,10 @@ class ExactlyOnce:
     Blocking: a call blocks until the checkpoint is committed, or decided if a sink may be behind (`max_backlog`).
 
     Raises: SparkUnavailableError at once on Spark Connect, and on a version of PySpark that is not supported
-    (docs/reference/compatibility.md); SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so the query ends, and Spark
-    runs the same batch at the next start: SpecError if Spark's traffic is not protected and the spec does not accept
-    that (docs/how-to/security.md); IdentityError if head, Spark's checkpoint and the sinks contradict each other; other
-    EosErrors of the sinks.
+    (docs/reference/compatibility.md); SpecError at once for a wrong spec. In a batch, errors leave `foreachBatch`, so
+    the query ends, and Spark runs the same batch at the next start: SpecError if Spark's traffic is not protected and
+    the spec does not accept that (docs/how-to/security.md); IdentityError if head, Spark's checkpoint and the sinks
+    contradict each other; other EosErrors of the sinks.
 
     Rule: each run of a query is one epoch. Its first batch claims head and the sinks, which fences an earlier run that
     is still alive (R1). With `checkpoint.mode: at-least-once` a batch takes less time, and rows of a failed batch may
