@@ -14,7 +14,7 @@ register_formats(spark)
 pipelines.create_sink("warehouse", "eos", {"spec": os.environ["SPEC"]})
 
 
-@pipelines.append_flow(target="warehouse", name="rows")  # type: ignore[untyped-decorator]
+@pipelines.append_flow(target="warehouse", name="rows")
 def rows() -> DataFrame:
     """Read each file once."""
     files = spark.readStream.schema("id BIGINT, word STRING, payload STRING").option("maxFilesPerTrigger", 1)
