@@ -370,9 +370,11 @@ def test_without_a_start_a_plan_follows_the_newest_one() -> None:
     source.ends = {"t/0": 9}
     assert _ranges(reader, first, reader.latestOffset()) == [OffsetRange("t/0", 3, 9)]
     restarted = _reader(source, {"t/0": 1})
-    planned = SourceOffset("s", {"t/0": 5}).to_json()
+    planned = SourceOffset("s", {"t/0": 5, "old/0": 7}).to_json()
     assert _ranges(restarted, planned, planned) == []
-    assert _ranges(restarted, planned, restarted.latestOffset()) == [OffsetRange("t/0", 5, 9)]
+    following = restarted.latestOffset()
+    assert following["ends"] == {"t/0": 9, "old/0": 7}
+    assert _ranges(restarted, planned, following) == [OffsetRange("t/0", 5, 9)]
 
 
 def test_a_bounded_query_ends_where_its_first_plan_has_seen_and_says_so() -> None:
