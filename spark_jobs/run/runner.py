@@ -46,6 +46,7 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
+from spark_jobs.session.versions import STATE, require_spark
 from twophase.failure_lines import FailureLines
 from twophase.messages import HeadSnapshot
 from twophase.requests import Answer
@@ -268,6 +269,7 @@ class Runner:
                 self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns, schemas=schemas
             )
             if pipeline.stateful:
+                require_spark(STATE)
                 check_state_is_shared(self.spark, self.spec.checkpoint.folder)
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error

@@ -35,10 +35,8 @@ RUN: Final = Way(
 FORMAT_EOS: Final = Way(
     'format("eos")', (4, 1), "streaming sinks in Python that take Arrow batches", FOREACH_BATCH.name
 )
-STATE: Final = Way(
-    "a query with state", (4, 0), "a format of state that a losing task cannot overwrite", "a query without state"
-)
-RESCALE: Final = Way("`eos rescale`", (4, 2), "the rewriting of state into other partitions")
+STATE: Final = Way("a query with state", (4, 3), _UNTESTED, "a query without state")
+RESCALE: Final = Way("`eos rescale`", (4, 3), _UNTESTED)
 WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, STATE, RESCALE)
 
 

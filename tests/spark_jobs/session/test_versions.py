@@ -27,7 +27,7 @@ from spark_jobs.session.versions import (
         (FOREACH_BATCH, "3.4.1", "not tested", "use PySpark 3.5 to 4.3: pip install 'pyspark>=3.5,<4.4'"),
         (FORMAT_EOS, "4.0.5", "Arrow batches", "or use foreachBatch(ExactlyOnce(spec))"),
         (FORMAT_EOS_KAFKA, "4.1.4", "a limit on the records", 'or use format("kafka") of Spark'),
-        (STATE, "3.5.9", "a losing task cannot overwrite", "or use a query without state"),
+        (STATE, "4.2.1", "not tested", "or use a query without state"),
         (RUN, "4.4.0", "newer than all tested versions", "pip install 'pyspark>=4.0,<4.4'"),
         (RUN, "4.10.0.dev1", "newer than all tested versions", "pip install 'pyspark>=4.0,<4.4'"),
         (RUN, None, "is not installed", "pip install 'pyspark>=4.0,<4.4'"),
