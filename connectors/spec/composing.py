@@ -1,6 +1,7 @@
 """One spec from several parts: `include` brings other files, and `profiles` the differences between environments.
 
-Outcome are merged as YAML nodes, which know their lines, so a message names the file and the line that a value is from.
+Below all of them are the defaults of `eos.yaml`. Parts are merged as YAML nodes, which know their lines, so a message
+names the file and the line that a value is from.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final
 from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, nearest
 from connectors.api.mistakes import Path as KeyPath
-from connectors.spec import yaml_reader
+from connectors.spec import defaults, yaml_reader
 from connectors.spec.notifications import secrets_of
 from connectors.spec.yaml_reader import Node, Scalar, Sequence, Unreadable
 
@@ -27,16 +28,27 @@ Read = Callable[[Path], str]
 """Returns the text of a file in the spec's folder. Raises Unreadable."""
 
 
-def compose(node: Node, environ: Mapping[str, str], report: Report, read: Read) -> Node:
-    """Return the spec with its included files and the chosen profile merged into it.
+def compose(node: Node, environ: Mapping[str, str], report: Report, read: Read, shared: Path | None = None) -> Node:
+    """Return the spec with its included files, the chosen profile and the defaults merged into it.
 
     Args:
         node: the spec's own file.
         environ: has the name of the profile.
         report: gets mistakes that do not end the reading.
         read: reads an included file, by its path as written.
+        shared: the file of defaults, if there is one (`defaults.find`).
     """
-    if not isinstance(node, yaml_reader.Mapping) or node.entries.keys().isdisjoint(("include", "profiles")):
+    if not isinstance(node, yaml_reader.Mapping):
+        return node
+    composed = _composed(node, environ, report, read)
+    if shared is None or not isinstance(composed, yaml_reader.Mapping):
+        return composed
+    _, pipeline = composed.entries.get("pipeline", (0, None))
+    return _merged(defaults.checked(yaml_reader.read_yaml(read(shared), report, str(shared)), pipeline), composed)
+
+
+def _composed(node: yaml_reader.Mapping, environ: Mapping[str, str], report: Report, read: Read) -> Node:
+    if node.entries.keys().isdisjoint(("include", "profiles")):
         return node
     own, included = _taken(node, "include")
     for path in reversed(list(_paths(included, report))):

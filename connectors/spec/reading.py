@@ -14,7 +14,7 @@ from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
 from connectors.api.secret import Secrets, UnresolvedError
-from connectors.spec import yaml_reader
+from connectors.spec import defaults, yaml_reader
 from connectors.spec.composing import compose, secrets_in
 from connectors.spec.notifications import secrets_of
 from eos.errors import SpecError
@@ -50,10 +50,17 @@ def read_document(path: pathlib.Path, environ: Mapping[str, str]) -> Document:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
         message = f"{path}: cannot be read: {reason}"
         raise SpecError(message, remedy="give the path of a YAML file, as in: eos validate pipeline.yaml") from None
-    return document_of(content, str(path), path.absolute().parent, environ)
+    try:
+        shared = defaults.find(path)
+    except OSError as error:
+        message = f"{error.filename}: cannot be read: {error.strerror}"
+        raise SpecError(message, remedy=f"allow reading it: {defaults.NAME} may be there") from None
+    return document_of(content, str(path), path.absolute().parent, environ, shared)
 
 
-def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mapping[str, str]) -> Document:
+def document_of(
+    content: bytes, file: str, folder: pathlib.Path, environ: Mapping[str, str], shared: pathlib.Path | None = None
+) -> Document:
     """Read the content of a file and of the files that it includes, resolve references, and collect secrets.
 
     Raises SpecMistakesError if it is not one YAML mapping. All other mistakes are in `mistakes` of the result.
@@ -63,6 +70,7 @@ def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mappin
         file: its name, for messages.
         folder: absolute; relative paths in the spec start here.
         environ: values of the variables.
+        shared: the file of defaults, if there is one.
     """
     substitution = _Substitution(folder, environ)
     builder = _Builder(substitution)
@@ -70,7 +78,7 @@ def document_of(content: bytes, file: str, folder: pathlib.Path, environ: Mappin
     try:
         text = _text_of(content)
         own = yaml_reader.read_yaml(text, builder.mistakes.append)
-        node = compose(own, environ, builder.mistakes.append, included.read)
+        node = compose(own, environ, builder.mistakes.append, included.read, shared)
         root = builder.build(node, ())
         if not isinstance(root, Section):
             message = "a spec is a mapping with the keys pipeline, checkpoint, sources and sinks"
