@@ -1,0 +1,195 @@
+"""Kept states after damage, and of a history that head has left: a start takes the state that head has decided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from eos.errors import ConnectorError
+from spark_jobs.query import kept_state
+from spark_jobs.query.kept_state import StateStore
+from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
+from spark_jobs.query.state_keeping import StateKeeping
+from tests import savepoint_files as files
+from twophase.head_value import HeadValue
+from twophase.ids import Scope
+from twophase.local_blobs import LocalBlobStore
+from twophase.status import Status
+from twophase.values import CheckpointRecord
+from wal.errors import StorageError
+from wal.local import LocalStorage
+from wal.storage import Storage
+
+NEWEST = files.NEWEST
+
+
+def _status(epoch: int, completed: int, plans: Callable[[int], str] = files.offsets) -> Status:
+    head = HeadValue("orders", files.INCARNATION, epoch, ("n",), completed=completed, query_id="query")
+    records = [
+        CheckpointRecord(Scope(files.INCARNATION, epoch, n, 1), {}, plans(n), {}, 0.0, 0.0)
+        for n in range(completed, -1, -1)
+    ]
+    return Status(head, tuple(records))
+
+
+class Machine(RebuiltSparkLog):
+    """One driver's machine; all of them share a bucket."""
+
+    def __init__(self, at: Path, status: Status, bucket: Callable[[], Storage]) -> None:
+        shelf = at.with_name("ended")
+        shelf.mkdir(exist_ok=True)
+        super().__init__(at, lambda: status, lambda: nullcontext(LocalBlobStore(shelf)), StateKeeping(bucket))
+
+    def start(self) -> Path:
+        self.state(files.INCARNATION)
+        status = self.newest()
+        assert status is not None
+        self.restore_state(status.head)
+        return self.folder(files.INCARNATION)
+
+
+@pytest.fixture
+def spark(tmp_path: Path) -> Path:
+    return files.run_until(tmp_path / "state")
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Callable[[], Storage]:
+    return lambda: LocalStorage(tmp_path / "bucket")
+
+
+def _other(spark: Path, to: Path, checkpoint_id: int, letter: str) -> Callable[[int], str]:
+    """Let another history's folder differ from this checkpoint on. Returns its plans."""
+    import shutil
+
+    shutil.copytree(spark, to)
+
+    def plan(number: int) -> str:
+        return files.offsets(number) + (" " if number >= checkpoint_id else "")
+
+    for number in range(checkpoint_id, NEWEST + 1):
+        (to / "offsets" / str(number)).write_text(plan(number))
+        ids = {"0": [[unique.replace("0000-0000", f"{letter * 4}-{letter * 4}", 1) for unique in each] for each in files.IDS["0"]]}
+        (to / "commits" / str(number)).write_text("v2\n" + json.dumps({"stateUniqueIds": ids}))
+        for partition, (unique,) in enumerate(files.IDS["0"]):
+            store = to / "state" / "0" / str(partition)
+            (store / f"{number + 1}_{unique}.zip").rename(store / f"{number + 1}_{ids['0'][partition][0]}.zip")
+    return plan
+
+
+def test_a_damaged_state_leaves_nothing_in_the_folder_of_the_state_before(
+    spark: Path, bucket: Callable[[], Storage], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark would take the batch for done, and the next driver the damaged files for whole."""
+    monkeypatch.setattr(kept_state, "_SPARSE", 1000)
+    store = StateStore(bucket(), files.INCARNATION, 1)
+    store.keep(spark, NEWEST - 1)
+    before = set(bucket().names(files.INCARNATION))
+    store.keep(spark, NEWEST)
+    (pack,) = (name for name in set(bucket().names(files.INCARNATION)) - before if name.endswith(".files"))
+    path = tmp_path / "bucket" / pack
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+
+    second = Machine(tmp_path / "two", _status(2, NEWEST), bucket)
+    folder = second.start()
+    assert second.states._newest[0] == NEWEST - 1
+    assert sorted(each.name for each in (folder / "commits").iterdir()) == [str(NEWEST - 1)]
+    assert not second.is_done(files.INCARNATION, NEWEST)
+
+
+def test_the_state_of_a_history_that_head_has_left_is_not_taken(
+    spark: Path, bucket: Callable[[], Storage], tmp_path: Path
+) -> None:
+    """Head and the sinks are set back to an older moment, and the objects of newer drivers stay in the bucket."""
+    plans = _other(spark, tmp_path / "other", NEWEST - 1, "a")
+    left = StateStore(bucket(), files.INCARNATION, 7)  # after three restarts
+    left.keep(spark, NEWEST - 2)
+    left.keep(spark, NEWEST - 1)
+    now = StateStore(bucket(), files.INCARNATION, 5)  # head was set back to epoch 4
+    now.keep(tmp_path / "other", NEWEST - 1)
+    folder = Machine(tmp_path / "two", _status(6, NEWEST, plans), bucket).start()
+    assert (folder / "commits" / str(NEWEST - 1)).read_text() == (
+        tmp_path / "other" / "commits" / str(NEWEST - 1)
+    ).read_text()
+
+
+def test_the_state_of_a_history_that_head_has_left_blocks_nothing(
+    spark: Path, bucket: Callable[[], Storage], tmp_path: Path
+) -> None:
+    """The same, of head's newest checkpoint, whose state was not kept: the state before it is there."""
+    plans = _other(spark, tmp_path / "other", NEWEST, "a")
+    left = StateStore(bucket(), files.INCARNATION, 7)
+    left.keep(spark, NEWEST - 1)
+    left.keep(spark, NEWEST)
+    folder = Machine(tmp_path / "two", _status(6, NEWEST, plans), bucket).start()
+    assert not (folder / "commits" / str(NEWEST)).exists()
+    assert (folder / "commits" / str(NEWEST - 1)).exists()
+
+
+def test_a_restart_in_the_same_folder_does_not_take_a_left_history_for_its_own(
+    spark: Path, bucket: Callable[[], Storage], tmp_path: Path
+) -> None:
+    """Otherwise the next checkpoint is decided, and its state before is nowhere."""
+    plans = _other(spark, tmp_path / "other", NEWEST, "a")
+    left = StateStore(bucket(), files.INCARNATION, 6)
+    left.keep(spark, NEWEST - 1)
+    left.keep(spark, NEWEST)
+    machine = Machine(tmp_path / "two", _status(6, NEWEST, plans), bucket)
+    folder = machine.folder(files.INCARNATION)
+    (tmp_path / "other").rename(folder)
+    status = _status(6, NEWEST, plans)
+    machine.state(files.INCARNATION)
+    machine.restore_state(replace(status.head, epoch=8))
+    machine.await_state(NEWEST)
+    following = Machine(tmp_path / "three", _status(9, NEWEST, plans), bucket).start()
+    assert (following / "commits" / str(NEWEST)).read_text() == (folder / "commits" / str(NEWEST)).read_text()
+
+
+def test_a_manifest_that_is_damaged_leaves_the_state_before(
+    spark: Path, bucket: Callable[[], Storage], tmp_path: Path
+) -> None:
+    store = StateStore(bucket(), files.INCARNATION, 1)
+    store.keep(spark, NEWEST - 1)
+    store.keep(spark, NEWEST)
+    manifest = tmp_path / "bucket" / files.INCARNATION / f"{NEWEST:012d}.00000001.state"
+    manifest.write_bytes(manifest.read_bytes()[:-9])
+    folder = Machine(tmp_path / "two", _status(2, NEWEST), bucket).start()
+    assert (folder / "commits" / str(NEWEST - 1)).exists()
+
+
+class _FailsOnce(LocalStorage):
+    has_failed = False
+
+    def create(self, name: str):  # type: ignore[no-untyped-def]
+        if not self.has_failed:
+            self.has_failed = True
+            raise StorageError("the bucket does not answer")
+        return super().create(name)
+
+
+def test_a_state_that_could_not_be_sent_is_noticed_while_there_is_nothing_to_do(spark: Path, tmp_path: Path) -> None:
+    """The records may be gone when the machine is."""
+    storage = _FailsOnce(tmp_path / "bucket")
+    status = _status(2, NEWEST)
+    machine = Machine(tmp_path / "two", status, lambda: storage)
+    spark.rename(machine.folder(files.INCARNATION))
+    machine.restore_state(status.head)
+    machine.keep_state(status.head)
+    sent = machine.states._newest[1]
+    assert sent is not None
+    assert isinstance(sent.exception(), StorageError)
+    with pytest.raises(ConnectorError, match="the bucket does not answer"):
+        for _ in range(3):  # as the run does, each 0.2 seconds
+            machine.keep_state(status.head)
+            sent = machine.states._newest[1]
+            assert sent is not None
+            sent.exception()
+            kept = [name for name in storage.names(files.INCARNATION) if name.endswith(".state")]
+            if kept:
+                pytest.skip("sent again: good as well")
