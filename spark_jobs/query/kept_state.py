@@ -121,6 +121,8 @@ class StateStore:
             except (ObjectMissingError, HeadFormatError) as error:
                 lacking = error.message
                 _log.warning("state after checkpoint %d is not whole: %s", kept.checkpoint_id, lacking)
+                for path in kept.files:  # or Spark would find the mark of a batch whose state is not there
+                    (folder / path).unlink(missing_ok=True)
                 continue
             self._kept[name] = kept
             return kept
