@@ -44,8 +44,7 @@ def test_the_newest_state_is_damaged(pipeline: Pipeline, bucket: Bucket, kind: s
     pipeline.workload.repeat(len(pipeline.workload.expected))
     for _ in range(2):  # the second one has only what the first one has kept
         move(pipeline)
-        pipeline.start().wait()
-        print(pipeline.processes[-1].output())
+        pipeline.catch_up()
         pipeline.workload.produce(half)
     assert f"state after checkpoint {newest - 1}: " in pipeline.processes[1].output()
     assert "replayed=true" in pipeline.processes[1].output()

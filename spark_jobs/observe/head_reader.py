@@ -34,9 +34,9 @@ def read_history(spec: Spec) -> Status | None:
 
 
 def read_newest(spec: Spec) -> Status | None:
-    """Head and the record of its newest completed checkpoint; None: the pipeline never ran here. Raises HeadError."""
+    """Head and the records of its two newest completed checkpoints; None: the pipeline never ran. Raises HeadError."""
     with _opened(spec) as store:
-        return status.read_status(store, newest=1) if store is not None else None
+        return status.read_status(store, newest=2) if store is not None else None
 
 
 def read_pause(spec: Spec) -> Paused | None:

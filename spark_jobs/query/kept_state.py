@@ -105,6 +105,7 @@ class StateStore:
     storage: Storage
     incarnation: str  # the folder in the storage
     epoch: int
+    plans: Mapping[int, str] = field(default_factory=dict)  # that head has decided, by checkpoint
     _kept: dict[str, KeptState] = field(default_factory=dict)  # manifests to keep
     _names: set[str] = field(default_factory=set)  # objects that exist, as far as this driver knows
     _is_listed: bool = False  # `_names` has the objects of other drivers, too
@@ -115,7 +116,7 @@ class StateStore:
         Raises IdentityError where head has later checkpoints and no state of them is whole.
         """
         lacking = "nothing is there"
-        for name, kept in self._usable(completed):
+        for name, kept in self._decided(completed):
             try:
                 self._fill(folder, kept)
             except (ObjectMissingError, HeadFormatError) as error:
@@ -133,7 +134,7 @@ class StateStore:
 
     def adopt(self, folder: Path, completed: int) -> KeptState | None:
         """Compare the folder of this process, which is filled, with the newest state; None: nothing is kept."""
-        for name, kept in self._usable(completed):
+        for name, kept in self._decided(completed):
             same = {path: at for path, at in kept.files.items() if _is_same(folder / path, at)}
             self._kept[name] = KeptState(kept.checkpoint_id, same, kept.packs)
             return kept
@@ -160,13 +161,29 @@ class StateStore:
         self._delete_older(checkpoint_id)
         return sum(each.bytes for each in sent.values())
 
-    def _usable(self, completed: int) -> Iterator[tuple[str, KeptState]]:
-        """The states that a start may use, best first."""
+    def _decided(self, completed: int) -> Iterator[tuple[str, KeptState]]:
+        """The states that a start may use, best first: not those of a history that head has left (it was set back)."""
+        for name, kept in self._usable(completed, skips_damaged=True):
+            number = kept.checkpoint_id
+            plan, found = self.plans.get(number), kept.files.get(f"offsets/{number}")
+            if plan is None or (found is not None and found.sha256 == sha256_of(plan.encode())):
+                yield name, kept
+            else:
+                _log.warning("%s belongs to another plan than head has decided", self._place(name))
+
+    def _usable(self, completed: int, *, skips_damaged: bool = False) -> Iterator[tuple[str, KeptState]]:
+        """The states after these checkpoints, best first. Raises HeadFormatError for a damaged one."""
         for name in choices(self._list(), completed):
             try:
-                yield name, self._read(name)
+                kept = self._read(name)
             except ObjectMissingError:  # an older driver has deleted it since
                 continue
+            except HeadFormatError as error:
+                if not skips_damaged:
+                    raise
+                _log.warning("%s", error.message)
+                continue
+            yield name, kept
 
     def _list(self) -> list[str]:
         self.storage.prepare(self.incarnation)
@@ -175,7 +192,10 @@ class StateStore:
 
     def _read(self, name: str) -> KeptState:
         with self.storage.open(f"{self.incarnation}/{name}") as content:
-            return decode(content.read(), f"{self.storage.describe()}/{self.incarnation}/{name}")
+            return decode(content.read(), self._place(name))
+
+    def _place(self, name: str) -> str:
+        return f"{self.storage.describe()}/{self.incarnation}/{name}"
 
     def _publish(self, name: str, kept: KeptState) -> KeptState:
         """Return the object of this name. An earlier try may have created it, and its answer was lost."""

@@ -23,7 +23,7 @@ from typing import Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import IdentityError, SavepointError, SpecError
+from eos.errors import SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_keeping import StateKeeping
@@ -57,7 +57,7 @@ class RebuiltSparkLog(LocalSparkLog):
     """Spark's checkpoint folders below `location`, which may be lost. Each process has a private folder there."""
 
     newest: Callable[[], Status | None]
-    """Reads head and its newest record. Raises HeadError."""
+    """Reads head and its two newest records. Raises HeadError."""
     ends: Callable[[], AbstractContextManager[BlobStore]]
     """Opens the shelf that names the drivers which have ended with nothing planned. Raises HeadError."""
     states: StateKeeping
@@ -139,17 +139,19 @@ class RebuiltSparkLog(LocalSparkLog):
             if lacks_state:
                 shutil.rmtree(folder)
                 replace_durably(mark, b"")
-            kept = self.states.begin(head, folder, is_filled=not lacks_state)
+            self.states.begin(head, folder, self._plans(), is_filled=not lacks_state)
             if lacks_state:
-                self._add_plan(head, plan, kept)
+                self._add_plan(head, plan)
                 mark.unlink()
 
-    def _add_plan(self, head: HeadValue, plan: str | None, kept: int) -> None:
-        """Add head's plan and the query's id to the kept files. Raises IdentityError where these contradict head."""
+    def _plans(self) -> dict[int, str]:
+        """What head has decided, by checkpoint: of those before the newest one, as far as it retains their records."""
+        status = self.newest()
+        return {each.checkpoint_id: each.offsets_log for each in status.checkpoints} if status is not None else {}
+
+    def _add_plan(self, head: HeadValue, plan: str | None) -> None:
+        """Add head's plan and the query's id to the kept files."""
         folder = self.folder(head.incarnation)
-        if 0 <= kept == head.completed and plan != self.offsets_log(head.incarnation, kept):
-            message = f"the state that is kept of checkpoint {kept} belongs to another plan than head has decided"
-            raise IdentityError(message, remedy="head was set back: restore its newest object, or use `eos reset`")
         if plan is not None:
             replace_durably(folder / "offsets" / str(head.completed), plan.encode())
         if head.query_id is not None:
@@ -157,7 +159,8 @@ class RebuiltSparkLog(LocalSparkLog):
 
     def keep_state(self, head: HeadValue) -> None:
         if self.is_done(head.incarnation, head.completed):
-            self.states.keep(head.completed)
+            with naming_storage():
+                self.states.keep(head.completed)
 
     def await_state(self, checkpoint_id: int) -> None:
         with naming_storage():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
@@ -36,13 +36,13 @@ class StateKeeping:
         self._newest: tuple[int, Future[None] | None] = (-1, None)
         """The newest state that is kept (None), or is being kept."""
 
-    def begin(self, head: HeadValue, folder: Path, *, is_filled: bool) -> int:
+    def begin(self, head: HeadValue, folder: Path, plans: Mapping[int, str], *, is_filled: bool) -> int:
         """Have the newest state in the folder. Return its checkpoint; -1: before the first one.
 
-        Called once, by a driver that has claimed head. `is_filled`: this process has left its state there. Raises
-        StorageError, IdentityError where the state is lost, OSError.
+        Called once, by a driver that has claimed head. `plans`: that head has decided, by checkpoint. `is_filled`: this
+        process has left its state there. Raises StorageError, IdentityError where the state is lost, OSError.
         """
-        store = StateStore(self._open(), head.incarnation, head.epoch)
+        store = StateStore(self._open(), head.incarnation, head.epoch, plans)
         began_s = time.monotonic()
         kept = (store.adopt if is_filled else store.restore)(folder, head.completed)
         if kept is not None and not is_filled:
@@ -54,9 +54,15 @@ class StateKeeping:
         return self._newest[0]
 
     def keep(self, checkpoint_id: int) -> None:
-        """Begin to keep the state after this checkpoint, unless that has begun. Spark has marked its batch as done."""
+        """Begin to keep the state after this checkpoint, unless that has begun. Spark has marked its batch as done.
+
+        Raises as `begin` where that has failed: while there is nothing to do, nobody else would notice it.
+        """
         with self._lock:
-            if self._begun is None or checkpoint_id <= self._newest[0]:
+            newest, sent = self._newest
+            if checkpoint_id == newest and sent is not None and sent.done():
+                sent.result()
+            if self._begun is None or checkpoint_id <= newest:
                 return
             keep = partial(_keep, *self._begun, checkpoint_id)
             self._newest = checkpoint_id, self._thread.submit(copy_context().run, keep)
