@@ -39,7 +39,8 @@ from wal.storage import Storage
 
 _SCRATCH: Final = "checkpoint.scratch"
 _WITHOUT_STATE: Final = "without-state"
-"""A file beside Spark's, for as long as the state of the query is not in this folder."""
+"""A file beside Spark's, for as long as the state of the query is not in this folder. It holds the note of a clean end.
+"""
 _COMMIT: Final = 'v1\n{"nextBatchWatermarkMs":0}'
 """`commits/N` of a batch without state and without a watermark."""
 
@@ -76,12 +77,12 @@ class RebuiltSparkLog(LocalSparkLog):
         status = self.newest()
         if status is None or status.head.incarnation != incarnation:
             return found
-        if _fits(found, status):
-            return found
-        self._rebuild(status)
-        with self.ends() as ends:
-            has_ended = ends.get(_end_of(status.head)) is not None
-        return replace(LocalSparkLog.state(self, incarnation), may_lack_plan=not has_ended)
+        if not _fits(found, status):
+            with self.ends() as ends:
+                has_ended = ends.get(_end_of(status.head)) is not None
+            self._rebuild(status, has_ended=has_ended)
+            found = LocalSparkLog.state(self, incarnation)
+        return replace(found, may_lack_plan=self._may_lack_plan(status.head))
 
     def look(self, incarnation: str) -> SparkState:
         """Leaves a folder that is there: a query of this process may run in it."""
@@ -107,10 +108,16 @@ class RebuiltSparkLog(LocalSparkLog):
                 if name != _end_of(head):
                     ends.delete(name)
 
-    def _rebuild(self, status: Status) -> None:
+    def _may_lack_plan(self, head: HeadValue) -> bool:
+        """Whether the driver before may have planned more, and the folder was rebuilt (H37). A start looks twice."""
+        mark = self.folder(head.incarnation) / _WITHOUT_STATE
+        return mark.exists() and mark.read_text() != _end_of(head)
+
+    def _rebuild(self, status: Status, *, has_ended: bool) -> None:
         """Write the files that Spark reads at its start, of the newest completed checkpoint.
 
         Spark also requires the plan before the newest one, and uses nothing of it for a batch that is done.
+        `has_ended`: the driver that head names has ended with nothing planned.
         """
         head, folder = status.head, self.folder(status.head.incarnation)
         files: dict[str, str] = {}
@@ -122,7 +129,7 @@ class RebuiltSparkLog(LocalSparkLog):
             files["metadata"] = json.dumps({"id": head.query_id})
         with naming(folder, _SCRATCH):
             shutil.rmtree(folder, ignore_errors=True)
-            for name, content in {**files, _WITHOUT_STATE: ""}.items():
+            for name, content in {**files, _WITHOUT_STATE: _end_of(head) if has_ended else ""}.items():
                 replace_durably(folder / name, content.encode())
 
     def restore_state(self, head: HeadValue) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -77,12 +77,44 @@ def test_an_empty_folder_shows_the_checkpoint_that_head_has_completed(log: Rebui
     assert state.may_lack_plan
 
 
+def test_each_look_of_a_start_knows_that_a_plan_may_be_lost(log: RebuiltSparkLog, head: Head) -> None:
+    """A start compares once more where head has moved meanwhile, and only the first look rebuilds the folder (H37)."""
+    assert log.state(LIFE).may_lack_plan
+    assert log.state(LIFE).may_lack_plan
+    assert head.status is not None
+    log.note_end(head.status.head)
+    assert log.state(LIFE).may_lack_plan, "the note is of this driver, and says nothing of the one before"
+
+
+class _OnceAway:
+    """A shelf that does not answer the first time."""
+
+    def __init__(self, shelf: Path) -> None:
+        self.shelf, self.asked = shelf, 0
+
+    def __call__(self) -> AbstractContextManager[LocalBlobStore]:
+        self.asked += 1
+        if self.asked == 1:
+            raise HeadError("the store does not answer")
+        return nullcontext(LocalBlobStore(self.shelf))
+
+
+def test_a_store_that_is_away_for_a_moment_does_not_hide_that_a_plan_may_be_lost(tmp_path: Path, head: Head) -> None:
+    """The restart of the same process finds the folder (H37)."""
+    (tmp_path / "ended").mkdir()
+    states = StateKeeping(lambda: LocalStorage(tmp_path / "states"))
+    log = RebuiltSparkLog(tmp_path / "one", head, _OnceAway(tmp_path / "ended"), states)
+    with pytest.raises(HeadError):
+        log.state(LIFE)
+    assert log.state(LIFE).may_lack_plan
+
+
 def test_what_fits_is_left_as_it_is(log: RebuiltSparkLog) -> None:
     """The plan of the next batch too: a restart within the process goes on with it, as on a local disk."""
     log.state(LIFE)
     (log.folder(LIFE) / "offsets" / "5").write_text(PLAN)
     state = log.state(LIFE)
-    assert (state.newest_planned, state.newest_committed, state.may_lack_plan) == (5, 4, False)
+    assert (state.newest_planned, state.newest_committed) == (5, 4)
 
 
 def test_head_moves_on_between_two_looks(log: RebuiltSparkLog, head: Head) -> None:
