@@ -23,8 +23,8 @@ from twophase.local_blobs import LocalBlobStore
 from twophase.status import Status
 from twophase.values import CheckpointRecord
 from wal.errors import StorageError
-from wal.local import LocalStorage
-from wal.storage import ObjectWriter, Storage
+from wal.local import LocalStorage, LocalWriter
+from wal.storage import Storage
 
 NEWEST = files.NEWEST
 
@@ -169,7 +169,7 @@ def test_a_manifest_that_is_damaged_leaves_the_state_before(
 class _FailsOnce(LocalStorage):
     has_failed = False
 
-    def create(self, name: str) -> ObjectWriter:
+    def create(self, name: str) -> LocalWriter:
         if not self.has_failed:
             self.has_failed = True
             raise StorageError("the bucket does not answer")
