@@ -1,4 +1,4 @@
-"""Disturbances of commits that are sent in pieces, on real servers: locks of a backup, errors in a piece, lost answers."""
+"""Commits that are sent in pieces are disturbed on real servers: a lock of a backup, errors in a piece, lost answers."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_an_error_in_a_piece_leaves_the_connection_as_it_was(services: Services,
         with pytest.raises(ServerError) as found:
             server.execute("SELECT 1; SELECT 2")
         assert found.value.number == 1064
-        assert [each for each in server.commit_prepared(asked[3:])] == [None] * 3
+        assert list(server.commit_prepared(asked[3:])) == [None] * 3
         with pytest.raises(ServerError) as found:
             server.execute("SELECT 1; SELECT 2")
         assert found.value.number == 1064
