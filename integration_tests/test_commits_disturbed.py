@@ -1,4 +1,4 @@
-"""Commits that are sent in pieces are disturbed on real servers: a lock of a backup, errors in a piece, lost answers."""
+"""Commits that are sent in pieces are disturbed: a lock of a backup, errors in a piece, lost answers."""
 
 from __future__ import annotations
 
