@@ -84,9 +84,9 @@ class RebuiltSparkLog(LocalSparkLog):
             found = LocalSparkLog.state(self, incarnation)
         return replace(found, may_lack_plan=self._may_lack_plan(status.head))
 
-    def look(self, incarnation: str) -> SparkState:
+    def look(self, incarnation: str, *, has_state: bool) -> SparkState:
         """Leaves a folder that is there: a query of this process may run in it."""
-        if self.states.exist(incarnation):
+        if has_state or self.states.exist(incarnation):
             message = "the pipeline keeps state in an object store, which cannot be written into a savepoint yet"
             raise SavepointError(message, remedy="give a folder on a local disk as checkpoint.location")
         return (LocalSparkLog if self.folder(incarnation).exists() else RebuiltSparkLog).state(self, incarnation)

@@ -52,8 +52,11 @@ class LocalSparkLog:
             state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
 
-    def look(self, incarnation: str) -> SparkState:
-        """As `state`, beside a query that may run in this process. Raises SavepointError where files are missing."""
+    def look(self, incarnation: str, *, has_state: bool) -> SparkState:
+        """As `state`, beside a query that may run in this process. Raises SavepointError where files are missing.
+
+        `has_state`: steps of the query keep some, also where none is kept yet.
+        """
         return self.state(incarnation)
 
     def is_done(self, incarnation: str, checkpoint_id: int) -> bool:

@@ -82,8 +82,9 @@ def newest(spec: Spec) -> Point:
             "what of it is in the sinks would not be in the savepoint"
         )
         raise SavepointError(message, remedy="`eos run --until-caught-up` brings it to its end; take one then")
-    log = spark_log(spec)
-    number = min(head.committed, log.look(head.incarnation).newest_committed)
+    log, plan = spark_log(spec), plans.kept(open_documents(spec), head.incarnation)
+    has_state = plan is not None and bool(plan.operators)
+    number = min(head.committed, log.look(head.incarnation, has_state=has_state).newest_committed)
     if number < 0:
         message = f"{log.folder(head.incarnation)} has no batch that is done, and head has checkpoint {head.committed}"
         raise SavepointError(message, remedy="where Spark's checkpoint is there, run the pipeline once until caught up")
@@ -97,7 +98,6 @@ def newest(spec: Spec) -> Point:
         positions=positions_at(status, number),
         records=(),
     )
-    plan = plans.kept(open_documents(spec), head.incarnation)
     return Point(at, status, log.folder(head.incarnation), plan, is_running)
 
 
