@@ -162,7 +162,7 @@ class StateStore:
         return sum(each.bytes for each in sent.values())
 
     def _decided(self, completed: int) -> Iterator[tuple[str, KeptState]]:
-        """The states that a start may use, best first: not those of a history that head has left (it was set back)."""
+        """The states that a start may use, best first; none of a history that head has left (it was set back)."""
         for name, kept in self._usable(completed, skips_damaged=True):
             number = kept.checkpoint_id
             plan, found = self.plans.get(number), kept.files.get(f"offsets/{number}")

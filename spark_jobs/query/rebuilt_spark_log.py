@@ -152,7 +152,7 @@ class RebuiltSparkLog(LocalSparkLog):
                 mark.unlink()
 
     def _plans(self) -> dict[int, str]:
-        """What head has decided, by checkpoint: of those before the newest one, as far as it retains their records."""
+        """What head has decided, by checkpoint: of older ones, as far as it retains their records."""
         status = self.newest()
         return {each.checkpoint_id: each.offsets_log for each in status.checkpoints} if status is not None else {}
 
