@@ -17,7 +17,8 @@ from connectors.spec import Spec
 from integration_tests.harness.page_browser import VIEWS, body, browser_or_skip, go, press, shows
 from integration_tests.services.accessibility import violations
 from integration_tests.services.chromium import logged, resize
-from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
+from spark_jobs.observe.activity import Activity, TaskCounts
+from spark_jobs.observe.history.model import StateOperator, StateSize
 from spark_jobs.observe.run_lock import present
 from spark_jobs.operations import dead_letters as operations
 from spark_jobs.page.live_view import Live
@@ -73,7 +74,11 @@ def live() -> Live:
     found.log.add("eos.checkpoint: pipeline=orders checkpoint=119 state=committed")
     now = time.time()
     found.activity = lambda: Activity("tasks", now, "tasks, which write", 120, now - 2, tasks=TaskCounts(16, 12, 4, 1))
-    found.on_state_size(StateSize(now, now - 60, 2, 12_345, 5_000_000))
+    operators = (
+        StateOperator(0, "totals", "stateStoreSave", 12_345, 300, 20, 7, 5_000_000, 41),
+        StateOperator(1, HOSTILE, "dedupe", 1_234_567, 500, 0, 0, 95_000_000, 230),
+    )
+    found.on_state_size(StateSize(7, operators, now, now - 60))
     return found
 
 

@@ -1,4 +1,4 @@
-"""How a pipeline checkpoints, restarts and runs: the sections `checkpoint`, `restart` and `spark`."""
+"""How a pipeline checkpoints, restarts and runs: the sections `checkpoint`, `state`, `restart` and `spark`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from connectors.api.fields import (
     without,
 )
 from connectors.api.masking import Url
-from connectors.api.model import Strict, wrong
+from connectors.api.model import Strict, refuse, wrong
 from twophase.restart import ExponentialDelay, FailureRate, FixedDelay, NoRestart, RestartStrategy
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError, ObjectOptionsError
@@ -173,6 +173,20 @@ def _scratch_of(address: ObjectAddress) -> Path:
     return caches / "eos" / "scratch" / hashlib.sha256(str(address).encode()).hexdigest()[:16]
 
 
+_REFUSED_BACKENDS: Final = {
+    "hdfs": "Spark's HDFS state store has no checkpoint format 2, so a losing task could overwrite state; write "
+    "rocksdb-changelog, which also stores the changes of a checkpoint instead of whole files",
+}
+
+
+class StateSettings(Strict):
+    """`state`: how steps with state store it."""
+
+    backend: Annotated[Literal["rocksdb", "rocksdb-changelog"], refuse(_REFUSED_BACKENDS)] = "rocksdb"
+    """Files of RocksDB with each checkpoint, or its changes only (`rocksdb-changelog`): few bytes per checkpoint, and a
+    start that applies the changes since the newest snapshot. May be changed between two runs."""
+
+
 class NoRestartSettings(Strict):
     """`restart: {strategy: none}`: the first failure is the last."""
 
@@ -259,7 +273,7 @@ _REFUSED_CONF: Final = {
     "spark.master": "write it as spark.master, outside of conf",
     "spark.sql.session.timeZone": "it is always UTC, so that times are written as they were read",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "it is always 2, which a losing task cannot overwrite",
-    "spark.sql.streaming.stateStore.providerClass": "state is always kept in RocksDB",
+    "spark.sql.streaming.stateStore.providerClass": "state is always kept in RocksDB, as state.backend says",
     "spark.sql.legacy.observeMetricsAggregateAllAttempts": "it stays false, or a retried task would count twice",
 }
 

@@ -16,10 +16,16 @@ from connectors.api.fields import REFERENCE, Title, is_duration
 from connectors.api.guarantee import PipelineContext
 from connectors.api.login import extras_of
 from connectors.api.masking import mask
-from connectors.api.model import Strict
+from connectors.api.model import Strict, wrong
 from connectors.spec.flow import behind, root_of, roots_of, sources_of
 from connectors.spec.notifications import Notifications
-from connectors.spec.settings import CheckpointSettings, ExponentialDelaySettings, RestartSettings, SparkSettings
+from connectors.spec.settings import (
+    CheckpointSettings,
+    ExponentialDelaySettings,
+    RestartSettings,
+    SparkSettings,
+    StateSettings,
+)
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
 
@@ -45,6 +51,9 @@ _PARTS: Final = {
 }
 """Keys that `connectors.spec.composing` has resolved before a spec is validated."""
 
+CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""Spark's setting that `state.backend` stands for. A spec without the section `state` may set it in `spark.conf`."""
+
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -69,6 +78,8 @@ class Spec(Strict):
     """What is written. One checkpoint covers all of it."""
     dead_letter: _DeadLetter | None = None
     """A sink for records that do not decode, written in the same checkpoint as what stood beside them."""
+    state: StateSettings = StateSettings()
+    """How steps with state store it."""
     restart: RestartSettings = ExponentialDelaySettings()
     """What follows a failure that a restart can cure."""
     notifications: Notifications = Field(default_factory=list)
@@ -85,6 +96,14 @@ class Spec(Strict):
         if self.dead_letter is not None:
             aside = {"on_bad_record": "dead-letter"}
             self.sources[:] = [s if s.on_bad_record is not None else s.model_copy(update=aside) for s in self.sources]
+        return self
+
+    @model_validator(mode="after")
+    def _one_backend(self) -> Self:
+        said = self.spark.conf.get(CHANGELOG)
+        if said is not None and self.has_backend and said.strip().lower() != self.changelog:
+            found = f"spark.conf sets {CHANGELOG} to {said}, which is another backend"
+            raise wrong(found, f"leave {CHANGELOG} out of spark.conf", at="state")
         return self
 
     def model_post_init(self, context: Any, /) -> None:
@@ -122,6 +141,16 @@ class Spec(Strict):
         head = self.checkpoint.head
         of_head = extras_of(head.reveal()) if head is not None else frozenset[str]()
         return of_head.union(*(each.extras for each in entries))
+
+    @property
+    def has_backend(self) -> bool:
+        """Whether the spec's file names the state backend."""
+        return "backend" in self.state.model_fields_set
+
+    @property
+    def changelog(self) -> str:
+        """The value of Spark's setting `CHANGELOG` for the state backend."""
+        return str(self.state.backend == "rocksdb-changelog").lower()
 
     @property
     def has_python_steps(self) -> bool:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
+from connectors.spec.spec import CHANGELOG
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.observe.log_lines import mask_log
 
@@ -19,6 +20,9 @@ def load_sink_spec(path: str | Path) -> Spec:
     if spec.sources:
         message = f"{path} has sources and steps of its own"
         raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
+    if spec.has_backend:
+        message = f"{path} has state.backend, and the state is that of the job's own query"
+        raise SpecError(message, remedy=f"leave `state` out, and set {CHANGELOG} in the job's session")
     mask_log(spec.secrets)
     return spec
 

@@ -21,7 +21,7 @@ from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.status_text import of_detail, of_overview
 from spark_jobs.observe.head_reader import read_history
-from spark_jobs.observe.history.model import Checkpoint, Detail, Event, SplitLag
+from spark_jobs.observe.history.model import Checkpoint, Detail, Event, SplitLag, StateSize
 from spark_jobs.observe.history.store import NEWEST
 from spark_jobs.observe.lag import Lag, measure_now
 from spark_jobs.observe.overview import Overview, detail, overview
@@ -167,6 +167,7 @@ def facts(of: Overview) -> dict[str, Any]:
         "totals": asdict(of.totals),
         "summary": asdict(of.summary),
         "expectations": [asdict(each) for each in of.rules],
+        "state": state_facts(of.state),
         "checkpoints": [checkpoint_facts(each, of.record(each)) for each in of.checkpoints],
         "incidents": [event_facts(each) for each in of.incidents],
         "aborted": [asdict(each) for each in of.aborted],
@@ -213,6 +214,20 @@ def detail_facts(of: Detail) -> dict[str, Any]:
         "aborted": [asdict(each) for each in of.aborted],
         "split_lag": split_lag_facts(of.lag),
         "expectations": [asdict(each) for each in of.rules],
+        "state_operators": [asdict(each) for each in of.state],
+    }
+
+
+def state_facts(of: StateSize | None) -> dict[str, Any] | None:
+    """Return the state by operator, with totals; None: the query has none."""
+    if of is None:
+        return None
+    operators = [asdict(each) for each in of.by_operator]
+    return {
+        "checkpoint_id": of.checkpoint_id,
+        "rows": of.rows,
+        "memory_bytes": of.memory_bytes,
+        "operators": operators,
     }
 
 

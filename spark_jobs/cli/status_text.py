@@ -10,7 +10,7 @@ from rich.table import Table
 
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import ago, count, counted, moment, position, seconds, short, size
-from spark_jobs.observe.history.model import Checkpoint, Detail, Event, RuleCount, Run, SplitLag
+from spark_jobs.observe.history.model import Checkpoint, Detail, Event, RuleCount, Run, SplitLag, StateOperator
 from spark_jobs.observe.history.summary import Distribution, Summary, missing
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.lag import describe as describe_lag
@@ -57,6 +57,10 @@ def of_overview(pipeline: str, guarantee: str, of: Overview, now: float) -> Iter
     if of.rules:
         yield ""
         yield _rules(of.rules)
+    if of.state is not None and of.state.by_operator:
+        yield ""
+        yield out.text(f"state after checkpoint {of.state.checkpoint_id}")
+        yield _state_table(of.state.by_operator)
     yield ""
     yield _checkpoints(of, now)
     for _, first, last in missing(of.checkpoints):
@@ -105,6 +109,9 @@ def of_detail(of: Detail) -> Iterator[RenderableType]:
     if of.rules:
         yield ""
         yield _rules(of.rules)
+    if of.state:
+        yield ""
+        yield _state_table(of.state)
     if of.acknowledgements:
         yield ""
         yield _table(
@@ -191,6 +198,26 @@ def _rules(of: Sequence[RuleCount]) -> Table:
     )
 
 
+def _state_table(of: Sequence[StateOperator]) -> Table:
+    lines = [
+        (
+            f"{each.number}",
+            each.step,
+            each.operator,
+            *map(count, (each.rows, each.updated, each.removed, each.dropped)),
+            size(each.memory_bytes),
+            count(each.commit_ms),
+        )
+        for each in of
+    ]
+    if len(of) > 1:
+        sums = (sum(each.rows for each in of), sum(each.updated for each in of), sum(each.removed for each in of))
+        dropped, memory_bytes = sum(each.dropped for each in of), sum(each.memory_bytes for each in of)
+        lines.append(("", "", "all", *map(count, (*sums, dropped)), size(memory_bytes), ""))
+    headings = ("state", "step", "operator", "rows", "updated", "removed", "dropped", "memory", "commit ms")
+    return _table(headings, lines)
+
+
 def _checkpoints(of: Overview, now: float) -> Table:
     today = datetime.fromtimestamp(now, UTC).date()
     return _table(
@@ -273,7 +300,19 @@ def _incident(of: Event) -> str:
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 0) -> Table:
     """Numbers to the right; `left`: so many of the first columns hold none."""
-    texts = {"sink", "commit", "writer", "source", "split", "state", "decided", "committed", "acknowledged"}
+    texts = {
+        "step",
+        "operator",
+        "sink",
+        "commit",
+        "writer",
+        "source",
+        "split",
+        "state",
+        "decided",
+        "committed",
+        "acknowledged",
+    }
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
     for place, heading in enumerate(headings):
         table.add_column(heading, justify="left" if place < left or heading in texts else "right", overflow="fold")

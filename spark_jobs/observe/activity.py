@@ -54,17 +54,6 @@ class Activity:
     tasks: TaskCounts | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StateSize:
-    """State of a query after a batch, as Spark reports it, and its watermark."""
-
-    at: float  # of the report
-    watermark: float | None  # seconds since 1970; None: the query has none
-    operators: int  # stateful ones
-    rows: int
-    memory_bytes: int
-
-
 def checkpoint_activity(checkpoint_id: int, started_at: float, doing: Doing | None) -> Activity:
     """Describe a checkpoint in progress, without its tasks."""
     if doing is None or doing.name not in _PHASES:

@@ -20,6 +20,7 @@ from spark_jobs.observe.history.model import (
     EventKind,
     RuleCount,
     Run,
+    StateSize,
     Totals,
     acknowledgements_of,
     of_record,
@@ -59,6 +60,7 @@ class Overview:
     runs: tuple[Run, ...]  # newest first
     withheld: tuple[WithheldSplit, ...]
     rules: tuple[RuleCount, ...]  # since the history began
+    state: StateSize | None  # after the newest checkpoint whose state is known; None: the query has none
     paused: Paused | None  # whether it takes no checkpoint, now and at its next start
     unread: str  # why the history cannot be read; empty: it can, or there is none
 
@@ -78,11 +80,11 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     history = History.at(spec.checkpoint.folder)
     try:
         checkpoints = history.checkpoints(max(limit, newest))
-        totals, rules = history.totals(), history.rules()
+        totals, rules, state = history.totals(), history.rules(), history.state()
         incidents, aborted, runs = history.events(limit, kinds=INCIDENTS), history.aborted(limit), history.runs(limit)
         unread = ""
     except HistoryError as error:
-        checkpoints, totals, rules, incidents, aborted, runs = (), Totals(), (), (), (), ()
+        checkpoints, totals, rules, state, incidents, aborted, runs = (), Totals(), (), None, (), (), ()
         unread = str(error)
     merged = with_head(checkpoints, status)
     figures = summarize(merged[:newest])
@@ -91,7 +93,7 @@ def overview(spec: Spec, status: Status | None, limit: int, newest: int) -> Over
     lag = read_lag(spec.checkpoint.folder, [source.name for source in spec.sources], head)
     withheld = read_withheld(spec.checkpoint.folder)
     presence, paused = running(spec), read_pause(spec)
-    lists = (lag, incidents, aborted, runs, withheld, rules)
+    lists = (lag, incidents, aborted, runs, withheld, rules, state)
     return Overview(presence, status, shown, figures, totals, *lists, paused, unread)
 
 

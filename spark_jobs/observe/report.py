@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from spark_jobs.observe.activity import StateSize
-from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, of_absence
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, StateSize, of_absence
 from spark_jobs.observe.history.phases import DECIDING
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.withheld import Poll, WithheldSplit
@@ -78,7 +77,7 @@ class Listener:
         """Handle the duration of Spark's planning of a checkpoint, after `on_checkpoint`."""
 
     def on_state_size(self, size: StateSize) -> None:
-        """Handle the size of the query's state and its watermark after a batch. Only of a query that has one."""
+        """Handle a query's state and watermark after a checkpoint, if it has one of them. After `on_planned`."""
 
     def on_driver_event(self, news: DriverEvent) -> None:
         """Handle an event of the driver, also in one of the driver's threads."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from spark_jobs.observe.activity import Activity, StateSize
+from spark_jobs.observe.activity import Activity
+from spark_jobs.observe.history.model import StateSize
 from spark_jobs.observe.recent_lines import RecentLines
 from spark_jobs.observe.report import Listener
 

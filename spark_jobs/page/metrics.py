@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from connectors.spec import Spec
 from spark_jobs.observe.finishing import Finished, Finishing
-from spark_jobs.observe.history.model import Event
+from spark_jobs.observe.history.model import Event, StateOperator, StateSize
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.observe.withheld import Poll, WithheldSplit
@@ -67,6 +67,9 @@ class Metrics:
         rule = ("step", "rule", "action")
         self.checked = counter("expectation_rows", "Rows that a rule of a step has seen.", *rule)
         self.broken = counter("expectation_failed_rows", "Rows that do not meet a rule of a step.", *rule)
+        operator = ("step", "operator", "number")
+        self.updated = counter("state_updated_rows", "Rows of state that checkpoints have updated.", *operator)
+        self.dropped = counter("state_dropped_rows", "Input rows that the watermark has excluded.", *operator)
         self.restarts = counter("restarts", "Restarts after a failure.")
         self.up = gauge("up", "1 while the query runs or waits, 0 while it starts, restarts or has ended.")
         self.standby = gauge("standby", "1 while this driver is a standby: another one runs the pipeline.")
@@ -102,6 +105,7 @@ class PipelineMetrics(Listener):
         self.backlog: Levels = {}
         self.withheld_splits: tuple[WithheldSplit, ...] = ()
         self.polls: dict[str, Poll] = {}
+        self.state: dict[tuple[str, str, str], StateOperator] = {}  # replaced as a whole
         self.interval_s = spec.checkpoint.interval_s
         self.progressed_at = time.time()  # of a completed checkpoint, or a poll of every source that found nothing
         self.sources = tuple(spec.mask(source.name) for source in spec.sources)
@@ -135,7 +139,7 @@ class PipelineMetrics(Listener):
     def _set_standby(self, is_standby: bool) -> None:
         """Withdraw the levels of an earlier run when a standby begins. Progress counts from the end of its wait."""
         if is_standby:
-            self.lag, self.withheld_splits, self.polls, self.away = Lag(), (), {}, frozenset()
+            self.lag, self.withheld_splits, self.polls, self.away, self.state = Lag(), (), {}, frozenset(), {}
             with self._lock:
                 self._waiting = {sink: set() for sink in self._waiting}
                 self._measure_backlog()
@@ -204,6 +208,12 @@ class PipelineMetrics(Listener):
 
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         self._all.phase.labels(self.pipeline, "plan").observe(plan_s)
+
+    def on_state_size(self, size: StateSize) -> None:
+        self.state = {(self._mask(each.step), each.operator, str(each.number)): each for each in size.by_operator}
+        for labels, each in self.state.items():
+            self._all.updated.labels(self.pipeline, *labels).inc(each.updated)
+            self._all.dropped.labels(self.pipeline, *labels).inc(each.dropped)
 
     def _count(self, record: CheckpointRecord) -> None:
         metrics = self._all
@@ -309,6 +319,12 @@ class _LevelCollector(Collector):
         progress = GaugeMetricFamily("eos_progress_timestamp_seconds", words, labels=("pipeline",))
         words = "How far apart checkpoints are, as the spec has it."
         interval = GaugeMetricFamily("eos_checkpoint_interval_seconds", words, labels=("pipeline",))
+        labelled = ("pipeline", "step", "operator", "number")
+        rows = GaugeMetricFamily("eos_state_rows", "Rows that an operator keeps.", labels=labelled)
+        words = "Memory of an operator's state, with RocksDB's caches."
+        memory = GaugeMetricFamily("eos_state_memory_bytes", words, labels=labelled)
+        words = "Time in which the newest checkpoint has committed an operator's state, summed over its tasks."
+        commit = GaugeMetricFamily("eos_state_commit_seconds", words, labels=labelled)
         now = time.time()
         for pipeline, found in list(self.of.items()):
             records, seconds = found.withheld_levels(now)
@@ -330,6 +346,10 @@ class _LevelCollector(Collector):
                     unread.add_metric((pipeline, source), poll.unread)
             progress.add_metric((pipeline,), found.progressed_at)
             interval.add_metric((pipeline,), found.interval_s)
+            for operator, each in found.state.items():
+                rows.add_metric((pipeline, *operator), each.rows)
+                memory.add_metric((pipeline, *operator), each.memory_bytes)
+                commit.add_metric((pipeline, *operator), each.commit_ms / 1000)
             for sink in found.sinks:
                 away.add_metric((pipeline, sink), float(sink in found.away_sinks))
         yield lag
@@ -344,3 +364,6 @@ class _LevelCollector(Collector):
         yield unread
         yield progress
         yield interval
+        yield rows
+        yield memory
+        yield commit

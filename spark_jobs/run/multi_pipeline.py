@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from connectors.spec import Spec
 from eos.errors import ConnectorError, SpecError
+from spark_jobs.session.settings import state_settings
 
 _log = logging.getLogger("eos.runner")
 
@@ -52,12 +53,14 @@ def check_together(specs: Sequence[Spec]) -> None:
 
 
 def sessions_of(spark: SparkSession, specs: Sequence[Spec]) -> list[SparkSession]:
-    """A session for each, of one Spark: several have views of the same names."""
+    """A session for each, of one Spark: several have views of the same names, and each has its state backend."""
     if len(specs) == 1:
         return [spark]
     made = [spark.newSession() for _ in specs]
-    for each in made:
+    for each, spec in zip(made, specs, strict=True):
         each.conf.set(_PARTITIONS, str(spark.conf.get(_PARTITIONS)))
+        for name, value in state_settings(spec).items():
+            each.conf.set(name, value)
     return made
 
 

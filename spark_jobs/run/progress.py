@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_jobs.observe.activity import StateSize
+from spark_jobs.observe.history.model import StateOperator, StateSize
 from spark_jobs.observe.report import Listener
 
 _PLAN: Final = ("latestOffset", "getBatch", "queryPlanning", "walCommit")
@@ -35,19 +36,34 @@ class Progress:
         return sum(self.took_ms.get(name, 0) for name in _PLAN) / 1000
 
 
-def state_size(found: Any, at: float) -> StateSize:
-    """Convert the part of Spark's progress that is about state and watermark. A few calls into the JVM for each step.
+def state_size(found: Progress, at: float, steps: Sequence[str]) -> StateSize:
+    """Convert the part of Spark's progress that is about state and watermark. Two calls into the JVM per operator.
 
-    `memory_bytes` is what Spark calls memory used: of RocksDB, with its caches.
+    `steps`: of the operators, as Spark numbers them. An operator is named by its place, unless Spark has other ones.
+    Each operator is one text of about 2 kB: see `newest` for larger ones.
     """
-    operators = list(found.stateOperators())
-    watermark = found.eventTime().get("watermark")
+    operators = [json.loads(each.json()) for each in found.raw.stateOperators()]
+    watermark = found.raw.eventTime().get("watermark")
+    named = steps if len(steps) == len(operators) else [""] * len(operators)
     return StateSize(
+        found.batch_id,
+        tuple(_operator(number, step, each) for number, (step, each) in enumerate(zip(named, operators, strict=True))),
         at,
         datetime.fromisoformat(str(watermark).replace("Z", "+00:00")).timestamp() if watermark else None,
-        len(operators),
-        sum(int(each.numRowsTotal()) for each in operators),
-        sum(int(each.memoryUsedBytes()) for each in operators),
+    )
+
+
+def _operator(number: int, step: str, found: Mapping[str, Any]) -> StateOperator:
+    return StateOperator(
+        number=number,
+        step=step,
+        operator=str(found["operatorName"]),
+        rows=int(found["numRowsTotal"]),
+        updated=int(found["numRowsUpdated"]),
+        removed=int(found["numRowsRemoved"]),
+        dropped=int(found["numRowsDroppedByWatermark"]),
+        memory_bytes=int(found["memoryUsedBytes"]),
+        commit_ms=int(found["commitTimeMs"]),
     )
 
 
@@ -74,6 +90,7 @@ class QueryProgress:
     listener: Listener
     query: StreamingQuery | None = None  # None until Spark has started it
     has_state: bool = False  # or a watermark; set before the start
+    steps: Sequence[str] = ()  # of the operators with state, as Spark numbers them
     _unplanned: int | None = field(default=None, init=False)  # the newest checkpoint, until its plan is reported
     _decided_at_s: float = field(default=0.0, init=False)
 
@@ -93,4 +110,4 @@ class QueryProgress:
             self._unplanned = None
             self.listener.on_planned(found.batch_id, found.plan_s)
             if self.has_state:
-                self.listener.on_state_size(state_size(found.raw, time.time()))
+                self.listener.on_state_size(state_size(found, time.time(), self.steps))

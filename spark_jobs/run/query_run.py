@@ -95,7 +95,7 @@ class QueryRun:
 
     def __post_init__(self) -> None:
         """Create the objects that all batches share."""
-        self._progress = QueryProgress(self.listener)
+        self._progress = QueryProgress(self.listener, steps=[each.step for each in self.plan.operators])
         self._checkpoints = Checkpoints(self.driver, self.log, self.listener, self.sources, self.lag.newest)
         if any(source.skips_bad_records for source in self.sources):
             settings = self.spec.checkpoint

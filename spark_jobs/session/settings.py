@@ -13,6 +13,7 @@ from typing import Final
 
 from connectors.api.masking import SECRET_NAME, is_secret_name
 from connectors.spec import Spec
+from connectors.spec.spec import CHANGELOG
 from spark_jobs.session.master import is_local
 from spark_jobs.session.versions import file_manager
 from wal.private import PRIVATE
@@ -58,6 +59,11 @@ def kept_batches(spec: Spec) -> Mapping[str, str]:
         return {}  # no row waits
     behind = max((each.max_backlog.checkpoints for each in spec.outputs if each.max_backlog), default=0)
     return {"spark.sql.streaming.minBatchesToRetain": str(behind + _KEPT)} if behind else {}
+
+
+def state_settings(spec: Spec) -> Mapping[str, str]:
+    """Return Spark's setting for the state backend. `spark.conf` may set it where the spec names no backend."""
+    return {CHANGELOG: spec.spark.conf.get(CHANGELOG, spec.changelog)}
 
 
 def redaction(spec: Spec) -> dict[str, str]:

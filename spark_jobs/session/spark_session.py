@@ -25,7 +25,15 @@ from spark_jobs.session.java import COMPILE_FAST, collector_options, logging_opt
 from spark_jobs.session.master import check_sinks, is_local, is_loopback, worker_python
 from spark_jobs.session.private_settings import file_option, private_file, settings_text
 from spark_jobs.session.protection import gaps_of, local_protection, require
-from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED, kept_batches, local_settings, redaction
+from spark_jobs.session.settings import (
+    DEFAULTS,
+    LOOPBACK,
+    REQUIRED,
+    kept_batches,
+    local_settings,
+    redaction,
+    state_settings,
+)
 from spark_jobs.session.shipping import pack
 from spark_jobs.session.start_cache import archive_options, spark_home
 from spark_jobs.session.stderr_log import StderrLog
@@ -90,7 +98,7 @@ def spark_session(
     closed = local_protection(master, spec.spark.conf)
     near = LOOPBACK if is_loopback(master) else {}
     conf = {**DEFAULTS, **kept_batches(spec), **own, **closed, **more, **near, **spec.spark.conf, **REQUIRED}
-    conf |= redaction(spec)
+    conf |= {**state_settings(spec), **redaction(spec)}
     if not runs:
         _inherit(modules, loopback=is_loopback(master))
         if is_local(master):

@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 
 from connectors.spec import Spec
 from eos.errors import SpecError
-from spark_jobs.session.settings import REQUIRED
+from spark_jobs.session.settings import REQUIRED, state_settings
 
 _AT_LAUNCH: Final = frozenset(
     {
@@ -69,6 +69,9 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
     for key, wanted in REQUIRED.items():
         if given.get(key, wanted) != wanted:
             yield f"{key} is {given[key]}, and exactly-once needs --conf {key}={wanted}"
+    for key, wanted in state_settings(spec).items() if spec.has_backend else ():
+        if given.get(key, wanted) != wanted:
+            yield f"{key} is {given[key]}, and state.backend: {spec.state.backend} needs --conf {key}={wanted}"
 
 
 def _misplaced(spec: Spec, given: Mapping[str, str], folder: Path) -> Iterator[str]:

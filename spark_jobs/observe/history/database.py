@@ -50,12 +50,14 @@ LATER_TABLES: Final = {
     "lag": "(at REAL PRIMARY KEY, records INTEGER) WITHOUT ROWID",
     "expectation": "(seq INTEGER, step TEXT, rule TEXT, action TEXT, rows INTEGER, failed INTEGER, "
     "PRIMARY KEY (seq, step, rule)) WITHOUT ROWID",
+    "state": "(seq INTEGER, number INTEGER, step TEXT, operator TEXT, rows INTEGER, updated INTEGER, removed INTEGER, "
+    "dropped INTEGER, memory_bytes INTEGER, commit_ms INTEGER, PRIMARY KEY (seq, number)) WITHOUT ROWID",
 }
 """Tables that files of earlier versions lack, and that these versions do not read. A missing one is created.
 
 `skipped`: bad records that a source left out of a checkpoint; of `SINCE_BEGUN`, of all checkpoints since the history
 began. `lag`: measurements of the lag over all sources. `expectation`: rows of a checkpoint by each rule of a step; of
-`SINCE_BEGUN`, of all checkpoints."""
+`SINCE_BEGUN`, of all checkpoints. `state`: by operator, after a checkpoint."""
 
 SINCE_BEGUN: Final = -1
 

@@ -15,6 +15,7 @@ from spark_jobs.observe.history.model import (
     RuleCount,
     Run,
     SplitLag,
+    StateOperator,
 )
 from twophase.values import OffsetRange
 
@@ -77,6 +78,15 @@ class Planned:
 
 
 @dataclass(frozen=True, slots=True)
+class StateMeasured:
+    """The state after a checkpoint: known only after its end."""
+
+    incarnation: str
+    checkpoint_id: int
+    by_operator: tuple[StateOperator, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SinkCommitted:
     """The rows of a checkpoint are visible in one sink."""
 
@@ -105,6 +115,7 @@ Entry = (
     | LagMeasured
     | Replayed
     | Planned
+    | StateMeasured
     | SinkCommitted
     | Committed
     | AbortedAttempt

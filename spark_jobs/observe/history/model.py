@@ -134,6 +134,46 @@ class RuleCount:
 
 
 @dataclass(frozen=True, slots=True)
+class StateOperator:
+    """State of one operator after a checkpoint, as Spark reports it."""
+
+    number: int  # Spark's: its files are in `state/<number>`
+    step: str  # of the spec; empty: not known
+    operator: str  # as Spark's physical plan calls it
+    rows: int
+    updated: int  # rows, by this checkpoint, as the next two
+    removed: int
+    dropped: int  # input rows that the watermark excluded
+    memory_bytes: int  # what Spark calls memory used: of RocksDB, with its caches
+    commit_ms: int  # summed over its tasks
+
+
+@dataclass(frozen=True, slots=True)
+class StateSize:
+    """State of a query after a checkpoint."""
+
+    checkpoint_id: int
+    by_operator: tuple[StateOperator, ...]
+    at: float | None = None  # of Spark's report; None: as the history keeps it, as the next one
+    watermark: float | None = None  # seconds since 1970; None: the query has none
+
+    @property
+    def operators(self) -> int:
+        """Number of stateful operators."""
+        return len(self.by_operator)
+
+    @property
+    def rows(self) -> int:
+        """Rows over all operators."""
+        return sum(each.rows for each in self.by_operator)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Memory over all operators."""
+        return sum(each.memory_bytes for each in self.by_operator)
+
+
+@dataclass(frozen=True, slots=True)
 class AbortedAttempt:
     """A try of a checkpoint that ended before its decision. Nothing of it is visible (at-least-once: perhaps)."""
 
@@ -220,6 +260,7 @@ class Detail:
     aborted: tuple[AbortedAttempt, ...]
     lag: tuple[SplitLag, ...]  # as it was sampled last before the decision
     rules: tuple[RuleCount, ...] = ()  # rows by rule of each step with `expect`
+    state: tuple[StateOperator, ...] = ()  # after it
 
 
 @dataclass(frozen=True, slots=True)

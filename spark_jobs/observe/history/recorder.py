@@ -20,6 +20,7 @@ from spark_jobs.observe.history.model import (
     Event,
     Run,
     SinkCommit,
+    StateSize,
     acknowledgements_of,
     failure,
     of_absence,
@@ -121,6 +122,10 @@ class Recorder(Listener):
 
     def on_planned(self, checkpoint_id: int, plan_s: float) -> None:
         self._filing.add(entries.Planned(self._incarnation, checkpoint_id, plan_s))
+
+    def on_state_size(self, size: StateSize) -> None:
+        operators = tuple(replace(each, step=self._text(each.step)) for each in size.by_operator)
+        self._filing.add(entries.StateMeasured(self._incarnation, size.checkpoint_id, operators))
 
     def _complete(self, record: CheckpointRecord, session: str) -> None:
         found = of_record(record)

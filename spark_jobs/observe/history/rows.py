@@ -20,6 +20,7 @@ from spark_jobs.observe.history.model import (
     Run,
     SinkCommit,
     SplitLag,
+    StateOperator,
 )
 from twophase.values import OffsetRange
 
@@ -121,8 +122,17 @@ def rule(row: Row) -> RuleCount:
     return RuleCount(**{key: value for key, value in row.items() if key != "seq"})
 
 
+def state(row: Row) -> StateOperator:
+    """Of one operator."""
+    return StateOperator(**{key: value for key, value in row.items() if key != "seq"})
+
+
 def detail(
-    found: Checkpoint, kept: Row | None, tries: tuple[AbortedAttempt, ...], rules: tuple[RuleCount, ...]
+    found: Checkpoint,
+    kept: Row | None,
+    tries: tuple[AbortedAttempt, ...],
+    rules: tuple[RuleCount, ...],
+    state: tuple[StateOperator, ...],
 ) -> Detail:
     """`kept`: as `packed` wrote it; None: it is not kept any more."""
     ranges, acknowledgements, lag = (json.loads(each or "null") for each in kept.values()) if kept else (None,) * 3
@@ -133,4 +143,5 @@ def detail(
         aborted=tries,
         lag=tuple(SplitLag(*each) for each in lag or ()),
         rules=rules,
+        state=state,
     )

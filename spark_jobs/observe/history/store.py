@@ -25,6 +25,8 @@ from spark_jobs.observe.history.model import (
     KilledRun,
     RuleCount,
     Run,
+    StateOperator,
+    StateSize,
     Totals,
 )
 from spark_jobs.observe.history.rows import Row
@@ -72,12 +74,20 @@ class History:
                 kept[0] if kept else None,
                 tuple(map(rows.aborted, aborted)),
                 _rules(ask, checkpoint.seq),
+                _state(ask, checkpoint.seq),
             )
 
     def rules(self) -> tuple[RuleCount, ...]:
         """Rows by rule of each step, over all checkpoints since the history began."""
         with self._asked() as ask:
             return _rules(ask, SINCE_BEGUN)
+
+    def state(self) -> StateSize | None:
+        """State after the newest checkpoint of this incarnation whose state is known; None: there is none."""
+        newest = f"SELECT MAX(seq) AS seq FROM state WHERE seq >> {LIFE_BITS} = (SELECT MAX(life) FROM life)"
+        with self._asked() as ask:
+            seq = next((each["seq"] for each in ask(newest)), None)
+            return StateSize(seq & (1 << LIFE_BITS) - 1, _state(ask, seq)) if seq is not None else None
 
     def summary(self, newest: int = NEWEST) -> Summary:
         """Figures over the newest so many checkpoints."""
@@ -170,6 +180,10 @@ class _Ask(Protocol):
 def _rules(ask: _Ask, seq: int) -> tuple[RuleCount, ...]:
     found = ask("SELECT * FROM expectation WHERE seq = ? ORDER BY step, rule", seq)
     return tuple(map(rows.rule, found))
+
+
+def _state(ask: _Ask, seq: int) -> tuple[StateOperator, ...]:
+    return tuple(map(rows.state, ask("SELECT * FROM state WHERE seq = ? ORDER BY number", seq)))
 
 
 def _with_sinks(ask: _Ask, found: Sequence[Row]) -> tuple[Checkpoint, ...]:

@@ -56,7 +56,7 @@ def prune(connection: sqlite3.Connection, retention: Retention, now: float) -> N
     last = "SELECT at FROM lag ORDER BY at DESC LIMIT 1 OFFSET ?"
     run(f"DELETE FROM lag WHERE at < ? OR at <= ({last})", (oldest, _LAGS))
     (first,) = run("SELECT COALESCE(MIN(seq), 0) FROM checkpoint").fetchone()
-    for table in ("sink", "detail", "aborted"):
+    for table in ("sink", "detail", "aborted", "state"):
         run(f"DELETE FROM {table} WHERE seq < ?", (first,))
     for table in ("skipped", "expectation"):
         run(f"DELETE FROM {table} WHERE seq >= 0 AND seq < ?", (first,))
@@ -138,6 +138,11 @@ class HistoryWriter:
                 run("UPDATE checkpoint SET replayed = 1 WHERE seq = ?", (self._seq(entry),))
             case entries.Planned():
                 run("UPDATE checkpoint SET plan_s = ? WHERE seq = ?", (entry.plan_s, self._seq(entry)))
+            case entries.StateMeasured():
+                found = [(self._seq(entry), *astuple(each)) for each in entry.by_operator]
+                self._connection.executemany(
+                    "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", found
+                )
             case entries.SinkCommitted():
                 values = entry.at, entry.commit_s, self._seq(entry), entry.sink
                 run("UPDATE sink SET committed_at = ?, commit_s = ? WHERE seq = ? AND sink = ?", values)

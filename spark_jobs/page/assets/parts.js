@@ -95,3 +95,15 @@ export function place(key) {
 
 /** Only while the first answer is under way. */
 export const waiting = () => quiet("Loading …");
+
+/** The state of each operator after a checkpoint. */
+export function stateTable(operators) {
+  const columns = [
+    ["operator", "name"], ["step", "name"], ["rows", "number"], ["updated", "number wide"], ["removed", "number wide"],
+    ["late rows dropped", "number wide"], ["memory", "number"], ["commit", "number"],
+  ];
+  return table("State by operator", columns, operators.map((each) => [
+    `${each.number} ${each.operator}`, each.step || format.none, format.count(each.rows), format.count(each.updated),
+    format.count(each.removed), format.count(each.dropped), format.bytes(each.memory_bytes), format.seconds(each.commit_ms / 1000),
+  ]));
+}

@@ -4,7 +4,7 @@ import { get, Refused } from "./api.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
 import { Pages } from "./pages.js";
-import { olderOnes, phaseBar, PHASES, phaseLegend, quiet, section, table, timeCell, waiting } from "./parts.js";
+import { olderOnes, phaseBar, PHASES, phaseLegend, quiet, section, stateTable, table, timeCell, waiting } from "./parts.js";
 
 const SUMMARY_MS = 10_000;
 
@@ -133,6 +133,7 @@ function one(key, id) {
       ranges(),
     ),
     section("Sinks", null, sinks(found)),
+    detail.state.length ? section("State", h("p", null, "after this checkpoint"), stateTable(detail.state)) : null,
     detail.aborted.length ? section("Aborted tries", h("p", null, "Nothing of them is visible."), aborted()) : null,
     section("Acknowledgements", h("p", null, "one for each writer: a task's share for a sink"), acknowledgements()),
   );

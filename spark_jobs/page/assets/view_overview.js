@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { lineChart } from "./chart.js";
 import { h } from "./dom.js";
 import * as format from "./format.js";
-import { figure, place, section, table, timeCell, waiting } from "./parts.js";
+import { figure, place, section, stateTable, table, timeCell, waiting } from "./parts.js";
 
 const RANGES = [
   ["15 min", 900],
@@ -45,6 +45,7 @@ export function render({ overview, refresh }) {
       h("div", { class: "charts" }, Object.keys(charts).map((name) => place(`chart-${name}`))),
     ),
     overview.withheld.length ? withheld(overview) : null,
+    overview.state_size?.by_operator.length ? section("State", h("p", null, `after checkpoint ${overview.state_size.checkpoint_id}`), stateTable(overview.state_size.by_operator)) : null,
     h("div", { class: "split section" }, lag(overview), run(overview)),
   ];
 }

@@ -24,6 +24,7 @@ from spark_jobs.page.schemas.checkpoints import (
     Series,
     SinkCommit,
     SplitLag,
+    StateOperator,
     Summary,
     WithheldSplit,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "SpecText",
     "SplitLag",
     "State",
+    "StateOperator",
     "StateSize",
     "StopWish",
     "Summary",

@@ -135,6 +135,20 @@ class Expectation(Answer):
     failed: int  # of these, the rows that do not meet the condition
 
 
+class StateOperator(Answer):
+    """State of one operator after a checkpoint."""
+
+    number: int  # Spark's
+    step: str  # of the spec; empty: not known
+    operator: str  # as Spark calls it
+    rows: int
+    updated: int  # rows, by the checkpoint, as the next two
+    removed: int
+    dropped: int  # input rows that the watermark excluded
+    memory_bytes: int
+    commit_ms: int  # summed over its tasks
+
+
 class Detail(Answer):
     """One checkpoint, whole; an old one has neither ranges nor acknowledgements any more."""
 
@@ -144,6 +158,7 @@ class Detail(Answer):
     aborted: list[AbortedAttempt]
     lag: list[SplitLag]
     expectations: list[Expectation]  # of the steps' rules, in this checkpoint
+    state: list[StateOperator]  # after it
 
 
 class Event(Answer):

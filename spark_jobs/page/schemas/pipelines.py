@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from spark_jobs.page.schemas.base import Answer, Problem
-from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, WithheldSplit
+from spark_jobs.page.schemas.checkpoints import Checkpoint, Expectation, SplitLag, StateOperator, WithheldSplit
 
 State = Literal[
     "new",
@@ -116,13 +116,15 @@ class InProgress(Answer):
 
 
 class StateSize(Answer):
-    """State and watermark of the query after its newest batch."""
+    """State and watermark of the query after its newest checkpoint."""
 
-    at: float
-    watermark: float | None
+    checkpoint_id: int
+    at: float | None  # of Spark's report; None: from the history
+    watermark: float | None  # None: none, or not known to this process
     operators: int
-    rows: int
+    rows: int  # over all operators, as the next one
     memory_bytes: int
+    by_operator: list[StateOperator]
 
 
 class Overview(Answer):
@@ -153,7 +155,7 @@ class Overview(Answer):
     withheld_records: int | None
     withheld: list[WithheldSplit]
     in_progress: InProgress | None  # None: no query runs, or another process runs the pipeline
-    state_size: StateSize | None  # None: no state and no watermark, or not known to this process
+    state_size: StateSize | None  # None: no state; and no watermark, or not known to this process
     spark_ui: str | None  # URL, if Spark's UI is on and this process runs the pipeline
     run_page: str | None  # URL of the page of the run, if another process serves one
     expectations: list[Expectation]  # of the steps' rules, since the history began

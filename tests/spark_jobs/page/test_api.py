@@ -14,10 +14,10 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
 from eos.errors import SinkUnavailableError
-from spark_jobs.observe.activity import Activity, StateSize, TaskCounts
+from spark_jobs.observe.activity import Activity, TaskCounts
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.entries import Measured, RunEnded
-from spark_jobs.observe.history.model import Ending, Event, Phases, RuleCount
+from spark_jobs.observe.history.model import Ending, Event, Phases, RuleCount, StateOperator, StateSize
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.writer import HistoryWriter, Retention
 from spark_jobs.observe.lag import Lag, read_lag, write_lag
@@ -416,12 +416,17 @@ def test_the_checkpoint_in_progress(spec: Spec, sinks: Sinks) -> None:
 
     live.activity, live.spark_ui = activity, "http://127.0.0.1:4040"
     live.on_state("running")
-    live.on_state_size(StateSize(99.0, 50.0, 1, 12_000, 5_000_000))
+    live.on_state_size(
+        StateSize(7, (StateOperator(0, "totals", "stateStoreSave", 12_000, 300, 20, 7, 5_000_000, 41),), 99.0, 50.0)
+    )
     with present(spec, RUN), opened([spec], OPTIONS, sinks, lives=[live]) as page:
         client = Client(page.url)
         shown = [client.api("orders") for _ in range(5)][-1]
     assert len(calls) < 5 or calls[-1] - calls[0] > 4, "tasks are counted once a second, however many ask"
     assert (shown["in_progress"]["checkpoint_id"], shown["in_progress"]["tasks"]["done"]) == (7, 12)
+    (operator,) = shown["state_size"]["by_operator"]
+    assert (operator["step"], operator["dropped"], operator["commit_ms"]) == ("totals", 7, 41)
+    assert (shown["state_size"]["operators"], shown["state_size"]["watermark"]) == (1, 50)
     assert (shown["state_size"]["rows"], shown["spark_ui"], shown["run_page"]) == (12_000, live.spark_ui, None)
     with present(spec, RUN, "http://127.0.0.1:8080/"), opened([spec], OPTIONS, sinks) as page:
         shown = Client(page.url).api("orders")

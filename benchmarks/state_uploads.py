@@ -1,0 +1,111 @@
+"""Bytes that a checkpoint sends to the store of its state, for each state backend.
+
+A query counts rows by key. Its first batch creates the whole state; each later batch changes few keys. The state is
+stored after each batch, as a pipeline with its location in an object store does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from connectors.spec.spec import CHANGELOG
+from spark_jobs.query.kept_state import StateStore
+from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
+from wal.local import LocalStorage
+
+BACKENDS: Final = {"rocksdb": "false", "rocksdb-changelog": "true"}
+_COLUMNS: Final = "key STRING, payload STRING"
+_MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Uploads:
+    """Bytes sent after each checkpoint, and the duration of a restore of the newest state."""
+
+    backend: str
+    sent: tuple[int, ...]  # the first one is the whole state
+    batch_ms: float  # median of the later batches, from their begin to the begin of the next one
+    restored: int  # bytes
+    restore_s: float
+
+
+def measure(spark: SparkSession, backend: str, keys: int, changes: int, checkpoints: int, folder: Path) -> Uploads:
+    """Run the query in an empty folder. Block until its checkpoints are done."""
+    spark.conf.set(CHANGELOG, BACKENDS[backend])
+    rows, state = folder / "rows", folder / "spark"
+    _write(spark, rows, keys, changes, checkpoints)
+    store = StateStore(LocalStorage(folder / "store"), "incarnation", 1)
+    sent: list[int] = []
+    began: list[float] = []
+
+    def on_batch(frame: DataFrame, number: int) -> None:
+        began.append(time.monotonic())
+        if number > 0:
+            sent.append(store.keep(state, number - 1))
+        frame.write.format("noop").mode("overwrite").save()
+
+    found = spark.readStream.schema(_COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(rows))
+    counts = found.groupBy("key").agg(F.max("payload").alias("payload"), F.count("*").alias("rows"))
+    query = counts.writeStream.foreachBatch(on_batch).outputMode("update").trigger(availableNow=True)
+    query.option("checkpointLocation", f"file://{state}").start().awaitTermination()
+    sent.append(store.keep(state, checkpoints - 1))
+    at = time.monotonic()
+    kept = StateStore(store.storage, "incarnation", 2).restore(folder / "other", checkpoints - 1)
+    assert kept is not None
+    gaps = [after - before for before, after in zip(began[1:-1], began[2:], strict=True)]
+    return Uploads(backend, tuple(sent), 1000 * statistics.median(gaps), kept.bytes, time.monotonic() - at)
+
+
+def _write(spark: SparkSession, folder: Path, keys: int, changes: int, checkpoints: int) -> None:
+    """Write one file for each checkpoint. Spark's file source reads them in the order of their times."""
+    for number in range(checkpoints):
+        numbers = (
+            spark.range(keys) if number == 0 else spark.range(changes).select((F.col("id") * 7919 + number) % keys)
+        )
+        key = numbers.toDF("id").select(F.sha2(F.col("id").cast("string"), 256).alias("key"))
+        found = key.select("key", F.sha2(F.concat("key", F.lit(str(number))), 256).alias("payload"))
+        found.coalesce(1).write.mode("append").parquet(str(folder))
+        time.sleep(0.01)
+
+
+def session(partitions: int) -> SparkSession:
+    """Start Spark on this machine with the settings of a pipeline."""
+    own = {"spark.sql.shuffle.partitions": str(partitions), "spark.driver.memory": "2g"}
+    return SparkSession.builder.master("local[2]").config(map={**REQUIRED, **DEFAULTS, **LOOPBACK, **own}).getOrCreate()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Print a line for each backend."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.state_uploads", description=__doc__)
+    parser.add_argument("--keys", type=int, default=400_000, help="keys of the state, of about 150 bytes each")
+    parser.add_argument("--changes", type=int, default=200, help="keys that a later checkpoint changes")
+    parser.add_argument("--checkpoints", type=int, default=61)
+    parser.add_argument("--partitions", type=int, default=2)
+    given = parser.parse_args(arguments)
+    spark = session(given.partitions)
+    spark.sparkContext.setLogLevel("ERROR")
+    for backend in BACKENDS:
+        with tempfile.TemporaryDirectory() as folder:
+            found = measure(spark, backend, given.keys, given.changes, given.checkpoints, Path(folder))
+        later = found.sent[1:]
+        print(f"{backend}: first checkpoint {found.sent[0] / _MIB:.1f} MiB")
+        figures = statistics.mean(later), statistics.median(later), max(later)
+        print("  bytes of a later one: mean {:,.0f}, median {:,.0f}, largest {:,}".format(*figures))
+        print(f"  checkpoint {found.batch_ms:.0f} ms")
+        print(f"  restore {found.restored / _MIB:.1f} MiB in {found.restore_s:.2f} s")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
