@@ -199,23 +199,21 @@ def _rules(of: Sequence[RuleCount]) -> Table:
 
 
 def _state_table(of: Sequence[StateOperator]) -> Table:
+    """Rows that the checkpoint removed are in `--json` only: a line has 80 columns."""
     lines = [
         (
-            f"{each.number}",
-            each.step,
+            each.step or str(each.number),
             each.operator,
-            *map(count, (each.rows, each.updated, each.removed, each.dropped)),
+            *map(count, (each.rows, each.updated, each.dropped)),
             size(each.memory_bytes),
             count(each.commit_ms),
         )
         for each in of
     ]
     if len(of) > 1:
-        sums = (sum(each.rows for each in of), sum(each.updated for each in of), sum(each.removed for each in of))
-        dropped, memory_bytes = sum(each.dropped for each in of), sum(each.memory_bytes for each in of)
-        lines.append(("", "", "all", *map(count, (*sums, dropped)), size(memory_bytes), ""))
-    headings = ("state", "step", "operator", "rows", "updated", "removed", "dropped", "memory", "commit ms")
-    return _table(headings, lines)
+        rows, memory_bytes = sum(each.rows for each in of), sum(each.memory_bytes for each in of)
+        lines.append(("all", "", count(rows), "", "", size(memory_bytes), ""))
+    return _table(("step", "operator", "rows", "updated", "dropped", "memory", "commit ms"), lines)
 
 
 def _checkpoints(of: Overview, now: float) -> Table:

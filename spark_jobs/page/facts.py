@@ -57,7 +57,8 @@ def overview(watched: PipelineView) -> schemas.Overview:
     newest = read(lambda: history.checkpoints(_NEWEST)) or ()
     lag = read_lag(watched.spec.checkpoint.folder, [source.name for source in watched.spec.sources], head)
     rules = read(history.rules) or ()
-    state = (watched.live and watched.live.state_size) or read(history.state)
+    of_run = watched.live.state_size if watched.live is not None else None
+    kept = of_run or read(history.state)
     withheld = read_withheld(watched.spec.checkpoint.folder)
     window_s = window_of(watched.spec.checkpoint.interval_s, run if presence is not None else None, now)
     lately = read(lambda: history.series(now - window_s, now, window_s)) or ()
@@ -89,7 +90,7 @@ def overview(watched: PipelineView) -> schemas.Overview:
         withheld_records=total(each.records for each in withheld),
         withheld=[schemas.WithheldSplit.model_validate(each) for each in withheld],
         in_progress=schemas.InProgress.model_validate(activity) if activity is not None else None,
-        state_size=schemas.StateSize.model_validate(state) if state is not None else None,
+        state_size=schemas.StateSize.model_validate(kept) if kept is not None else None,
         spark_ui=live.spark_ui if live is not None and presence is not None else None,
         run_page=presence.page if live is None and presence is not None else None,
         expectations=[schemas.Expectation.model_validate(each) for each in rules],

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,16 @@ from spark_jobs.cli import output, run_command_line, status
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.database import NAME
-from spark_jobs.observe.history.entries import Committed, Completed, Entry, Measured, Planned, RunEnded, SinkCommitted
+from spark_jobs.observe.history.entries import (
+    Committed,
+    Completed,
+    Entry,
+    Measured,
+    Planned,
+    RunEnded,
+    SinkCommitted,
+    StateMeasured,
+)
 from spark_jobs.observe.history.model import (
     AbortedAttempt,
     Acknowledgement,
@@ -32,6 +41,7 @@ from spark_jobs.observe.history.model import (
     RuleCount,
     SinkCommit,
     SplitLag,
+    StateOperator,
     acknowledgements_of,
     failure,
 )
@@ -177,6 +187,27 @@ def test_rows_that_fail_an_expectation(spec: Path, capsys: pytest.CaptureFixture
     facts = json.loads(shown(spec, capsys, "--json"))
     expected = {"step": "big", "rule": "positive", "action": "skip", "rows": 1200, "failed": 3}
     assert facts["expectations"] == [expected]
+
+
+def test_the_state_of_each_operator(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "stateStoreSave" not in shown(spec, capsys)
+    assert json.loads(shown(spec, capsys, "--json"))["state"] is None
+    output.out.as_json = False
+    operators = (
+        StateOperator(0, "totals", "stateStoreSave", 12_000, 300, 20, 7, 5_000_000, 41),
+        StateOperator(1, "once", "dedupe", 500, 5, 0, 0, 1_000_000, 1_002),
+    )
+    with writing(spec.parent / "state" / NAME) as writer:
+        writer.write([StateMeasured(INCARNATION, 3, operators)], record(4).decided_at)
+    for more in ((), ("--checkpoint", "3")):
+        text = " ".join(shown(spec, capsys, *more).split())
+        assert "totals stateStoreSave 12,000 300 7 4.8 MiB 41 once dedupe 500 5 0 976.6 KiB 1,002" in text
+        assert "all 12,500 5.7 MiB" in text
+    state = json.loads(shown(spec, capsys, "--json"))["state"]
+    assert (state["checkpoint_id"], state["rows"], state["memory_bytes"]) == (3, 12_500, 6_000_000)
+    assert state["operators"][0] == asdict(operators[0])
+    (_, once) = json.loads(shown(spec, capsys, "--checkpoint", "3", "--json"))["state_operators"]
+    assert once == asdict(operators[1])
 
 
 def test_records_that_cannot_be_read_yet(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

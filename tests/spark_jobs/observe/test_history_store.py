@@ -14,8 +14,17 @@ from pathlib import Path
 import pytest
 
 from eos.errors import HistoryError
-from spark_jobs.observe.history.entries import Committed, Entry, Measured, Planned, Replayed, RunEnded, SinkCommitted
-from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, RuleCount, Totals
+from spark_jobs.observe.history.entries import (
+    Committed,
+    Entry,
+    Measured,
+    Planned,
+    Replayed,
+    RunEnded,
+    SinkCommitted,
+    StateMeasured,
+)
+from spark_jobs.observe.history.model import AbortedAttempt, Event, Phases, RuleCount, StateOperator, StateSize, Totals
 from spark_jobs.observe.history.store import History
 from spark_jobs.observe.history.summary import missing
 from spark_jobs.observe.history.writer import Retention
@@ -128,14 +137,44 @@ def test_what_rules_of_steps_have_seen_is_counted_once_and_for_ever(path: Path) 
         assert connection.execute("SELECT COUNT(*) FROM expectation WHERE seq >= 0").fetchone() == (1,)
 
 
+def test_the_state_after_a_checkpoint_goes_with_it(path: Path) -> None:
+    def measured(number: int, rows: int, incarnation: str = INCARNATION) -> list[Entry]:
+        operators = tuple(StateOperator(at, "", "dedupe", rows + at, 1, 2, 3, 4, 5) for at in range(2))
+        found = completed(number, incarnation=incarnation)
+        return [found, StateMeasured(incarnation, number, operators)]
+
+    history = History(path)
+    write(path, completed(0))
+    assert history.state() is None
+    write(path, *measured(1, 10), *measured(2, 20), *measured(2, 30))
+    found = history.state()
+    assert found is not None
+    assert (found.checkpoint_id, [each.number for each in found.by_operator]) == (2, [0, 1])
+    assert (found.rows, found.operators, found.memory_bytes) == (30 + 31, 2, 8)
+    before = history.checkpoint(1)
+    assert before is not None
+    assert before.state == (
+        StateOperator(0, "", "dedupe", 10, 1, 2, 3, 4, 5),
+        StateOperator(1, "", "dedupe", 11, 1, 2, 3, 4, 5),
+    )
+    write(path, *measured(3, 40), retention=Retention(checkpoints=1))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM state").fetchone() == (2,)
+    write(path, completed(0, incarnation="b" * 20))
+    assert history.state() is None, "a reset leaves no state"
+    write(path, *measured(1, 7, "b" * 20))
+    assert history.state() == StateSize(1, tuple(replace(each, rows=7 + each.number) for each in found.by_operator))
+
+
 def test_a_file_of_an_earlier_version_is_read_and_written_on(path: Path) -> None:
     """It has no table of what was left out, and goes back to that version when the user does."""
     write(path, *whole(0))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TABLE skipped")
         connection.execute("DROP TABLE expectation")
+        connection.execute("DROP TABLE state")
     history = History(path)
-    assert history.rules() == ()
+    assert (history.rules(), history.state()) == ((), None)
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([0], 0)
     write(path, *_left_out(1, orders=2))
     assert ([each.skipped for each in history.checkpoints()], history.totals().skipped) == ([2, 0], 2)

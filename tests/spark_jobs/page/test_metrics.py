@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from connectors.spec import Spec
 from eos.errors import PrepareError, SinkUnavailableError
-from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag
+from spark_jobs.observe.history.model import Acknowledgement, Event, RuleCount, SplitLag, StateOperator, StateSize
 from spark_jobs.observe.lag import Lag, SourceLag
 from spark_jobs.observe.report import CheckpointReport
 from spark_jobs.observe.withheld import Poll, WithheldSplit
@@ -129,6 +129,23 @@ def test_a_checkpoint_whose_sinks_commit_at_once(metrics: Metrics, told: Pipelin
     assert [found[f"eos_checkpoint_phase_seconds_count{{{name}}}"] for name in names] == [3] * 8
     assert found["eos_checkpoint_phase_seconds_sum{read}"] == pytest.approx(1.2)
     assert found["eos_checkpoint_phase_seconds_sum{commit}"] == pytest.approx(0.6)
+
+
+def test_the_state_of_each_operator(metrics: Metrics, told: PipelineMetrics) -> None:
+    assert not [name for name in figures(metrics) if "eos_state" in name]
+    totals = StateOperator(0, "totals", "stateStoreSave", 12_000, 300, 20, 7, 5_000_000, 41)
+    once = StateOperator(1, "once", "dedupe", 50, 5, 0, 0, 1_000, 2)
+    told.on_state_size(StateSize(3, (totals, once), 1.0, None))
+    told.on_state_size(StateSize(4, (totals,), 1.0, None))
+    found, labels = figures(metrics), "{0,stateStoreSave,totals}"
+    assert found[f"eos_state_rows{labels}"] == 12_000
+    assert found[f"eos_state_memory_bytes{labels}"] == 5_000_000
+    assert found[f"eos_state_commit_seconds{labels}"] == 0.041
+    assert found[f"eos_state_updated_rows_total{labels}"] == 600
+    assert found[f"eos_state_dropped_rows_total{labels}"] == 14
+    assert [name for name in found if name.startswith("eos_state_rows")] == [f"eos_state_rows{labels}"]
+    told.on_state("standby")
+    assert not [name for name in figures(metrics) if name.startswith("eos_state_rows")]
 
 
 def test_a_standby_counts_as_one_and_its_progress_begins_with_its_run(

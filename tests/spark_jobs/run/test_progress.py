@@ -13,11 +13,15 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from spark_jobs.observe.activity import StateSize, TaskCounts
+from spark_jobs.observe.activity import TaskCounts
+from spark_jobs.observe.history.model import StateSize
 from spark_jobs.observe.report import Listener
+from spark_jobs.query.plan import state_operators
 from spark_jobs.query.running_query import job_group
 from spark_jobs.query.task_counts import task_counts
-from spark_jobs.run.progress import QueryProgress
+from spark_jobs.run.progress import Progress, QueryProgress, newest, state_size
+
+_TEN_ROWS = {"rowsPerBatch": "10", "advanceMillisPerBatch": "1000", "startTimestamp": "0"}
 
 
 class _Sizes(Listener):
@@ -59,7 +63,7 @@ def test_state_and_watermark_after_a_batch_and_tasks_within_one(spark: SparkSess
         .start()
     )
     sizes = _Sizes()
-    progress = QueryProgress(sizes, query, has_state=True)
+    progress = QueryProgress(sizes, query, has_state=True, steps=["totals"])
     until = time.monotonic() + 120
     try:
         number = 0
@@ -72,9 +76,13 @@ def test_state_and_watermark_after_a_batch_and_tasks_within_one(spark: SparkSess
     finally:
         query.stop()
     last = sizes.found[-1]
-    assert last.operators == 1
+    (operator,) = last.by_operator
+    assert (operator.number, operator.step, operator.operator) == (0, "totals", "stateStoreSave")
+    assert (last.operators, last.rows, last.memory_bytes) == (1, operator.rows, operator.memory_bytes)
+    assert last.checkpoint_id == number
     assert last.rows > 0
     assert last.memory_bytes > 0
+    assert any(each.by_operator[0].commit_ms > 0 for each in sizes.found)
     assert last.watermark is not None
     assert abs(last.watermark - time.time()) < 120
     tasks = next(each for each in counted if each is not None)
@@ -82,6 +90,42 @@ def test_state_and_watermark_after_a_batch_and_tasks_within_one(spark: SparkSess
     assert tasks.failed == 0
     assert task_counts(spark, "another group") is None
     assert task_counts(cast(Any, SimpleNamespace(sparkContext=SimpleNamespace(_jsc=None))), "g") is None, "stopped"
+
+
+def _total(rows: DataFrame) -> DataFrame:
+    """A step that counts the rows of another one, which leaves out duplicates."""
+    once = rows.withWatermark("timestamp", "10 seconds").dropDuplicatesWithinWatermark(["value"])
+    once.createOrReplaceTempView("once")
+    return rows.sparkSession.sql("SELECT window(timestamp, '1 second') AS w, COUNT(*) AS n FROM once GROUP BY 1")
+
+
+def test_each_operator_has_the_step_that_it_belongs_to(spark: SparkSession, tmp_path: Path) -> None:
+    totals = _total(spark.readStream.format("rate-micro-batch").options(**_TEN_ROWS).load())
+    operators = state_operators(totals, "totals")
+    assert [(step, kind) for step, kind, _ in operators] == [
+        ("totals", "Aggregate"),
+        ("once", "DeduplicateWithinWatermark"),
+    ]
+    query = totals.writeStream.format("noop").outputMode("update").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        until = time.monotonic() + 120
+        found: Progress | None = None
+        while time.monotonic() < until and (found is None or found.batch_id < 3):
+            time.sleep(0.1)
+            found = newest(query)
+    finally:
+        query.stop()
+    assert found is not None
+    size = state_size(found, 1.0, [step for step, _, _ in operators])
+    totals_state, once_state = size.by_operator
+    assert (totals_state.step, totals_state.operator) == ("totals", "stateStoreSave")
+    assert (once_state.step, once_state.operator) == ("once", "dedupeWithinWatermark")
+    assert once_state.updated == 10, "each batch has ten rows"
+    assert once_state.rows >= 30
+    assert totals_state.updated < once_state.updated
+    assert size.rows == totals_state.rows + once_state.rows
+    unnamed = state_size(found, 1.0, ["totals"])
+    assert [each.step for each in unnamed.by_operator] == ["", ""], "Spark has other operators than the plan"
 
 
 def _slowly(value: int) -> int:

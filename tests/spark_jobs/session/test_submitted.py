@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from connectors.spec import Spec, load_spec
+from connectors.spec.spec import CHANGELOG
 from eos.errors import SpecError
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.stop_signals import StopSignals
+from spark_jobs.session.settings import state_settings
 from spark_jobs.session.submitted import is_submitted, settle
 
 _SPEC = """
@@ -43,6 +45,7 @@ def test_what_was_given_holds_where_the_spec_says_nothing(tmp_path: Path) -> Non
         ("conf: {spark.cores.max: 8}", {"spark.cores.max": "4"}, "spark.cores.max is 8 in the spec, and 4 for"),
         ("conf: {spark.driver.memory: 8g}", {}, "which only spark-submit can set: --conf spark.driver.memory=8g"),
         ("", {"spark.sql.session.timeZone": "CET"}, "needs --conf spark.sql.session.timeZone=UTC"),
+        ("", {"spark.sql.streaming.stateStore.providerClass": "x"}, "exactly-once needs --conf"),
         ("", {"spark.submit.deployMode": "cluster"}, "would be gone with it"),
         ("", {"spark.kubernetes.submitInDriver": "true"}, "would be gone with it"),
     ],
@@ -50,6 +53,17 @@ def test_what_was_given_holds_where_the_spec_says_nothing(tmp_path: Path) -> Non
 def test_what_contradicts_is_refused(tmp_path: Path, spark: str, given: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         settle(_spec(tmp_path, spark), given, tmp_path)
+
+
+def test_the_state_backend_of_the_spec_holds(tmp_path: Path) -> None:
+    given = {CHANGELOG: "true"}
+    assert state_settings(settle(_spec(tmp_path), given, Path("/elsewhere"))) == given
+    spec = _spec(tmp_path)
+    (tmp_path / "words.yaml").write_text((tmp_path / "words.yaml").read_text() + "state: {backend: rocksdb}\n")
+    spec = load_spec(tmp_path / "words.yaml", {})
+    assert state_settings(settle(spec, {}, Path("/elsewhere"))) == {CHANGELOG: "false"}
+    with pytest.raises(SpecError, match=f"state.backend: rocksdb needs --conf {CHANGELOG}=false"):
+        settle(spec, given, Path("/elsewhere"))
 
 
 def test_every_contradiction_is_said_at_once(tmp_path: Path) -> None:
