@@ -273,7 +273,7 @@ _REFUSED_CONF: Final = {
     "spark.master": "write it as spark.master, outside of conf",
     "spark.sql.session.timeZone": "it is always UTC, so that times are written as they were read",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "it is always 2, which a losing task cannot overwrite",
-    "spark.sql.streaming.stateStore.providerClass": "state is always kept in RocksDB, as state.backend says",
+    "spark.sql.streaming.stateStore.providerClass": "write state.backend: state is always kept in RocksDB",
     "spark.sql.legacy.observeMetricsAggregateAllAttempts": "it stays false, or a retried task would count twice",
 }
 

@@ -52,7 +52,7 @@ _PARTS: Final = {
 """Keys that `connectors.spec.composing` has resolved before a spec is validated."""
 
 CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-"""Spark's setting that `state.backend` stands for. A spec without the section `state` may set it in `spark.conf`."""
+"""Spark's setting for `state.backend`. A spec without the section `state` may set it in `spark.conf`."""
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 

@@ -21,7 +21,7 @@ def load_sink_spec(path: str | Path) -> Spec:
         message = f"{path} has sources and steps of its own"
         raise SpecError(message, remedy="run it with `eos run`; for a query of your own, leave `sources` out")
     if spec.has_backend:
-        message = f"{path} has state.backend, and the state is that of the job's own query"
+        message = f"{path} has state.backend, and the job's own query has its state"
         raise SpecError(message, remedy=f"leave `state` out, and set {CHANGELOG} in the job's session")
     mask_log(spec.secrets)
     return spec

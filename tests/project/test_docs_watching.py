@@ -36,7 +36,7 @@ def test_its_commands_run_and_its_keys_are_there(
     facts = json.loads(capsys.readouterr().out)
     table = PAGE.partition("### As JSON")[2]
     keys = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
-    assert len(keys) == 9
+    assert len(keys) == 10
     assert {name for cell, _ in keys for name in _names(cell)} <= facts.keys()
     (of_checkpoints,) = (text for cell, text in keys if cell == "`checkpoints`")
     assert set(_names(of_checkpoints)) <= facts["checkpoints"][0].keys()

@@ -123,7 +123,7 @@ def rule(row: Row) -> RuleCount:
 
 
 def state(row: Row) -> StateOperator:
-    """Of one operator."""
+    """Convert a row of `state`."""
     return StateOperator(**{key: value for key, value in row.items() if key != "seq"})
 
 

@@ -83,8 +83,9 @@ class History:
             return _rules(ask, SINCE_BEGUN)
 
     def state(self) -> StateSize | None:
-        """State after the newest checkpoint of this incarnation whose state is known; None: there is none."""
-        newest = f"SELECT MAX(seq) AS seq FROM state WHERE seq >> {LIFE_BITS} = (SELECT MAX(life) FROM life)"
+        """State after the newest checkpoint of this incarnation whose state is known, or None."""
+        incarnation = f"(SELECT MAX(seq) >> {LIFE_BITS} FROM checkpoint)"
+        newest = f"SELECT MAX(seq) AS seq FROM state WHERE seq >> {LIFE_BITS} = {incarnation}"
         with self._asked() as ask:
             seq = next((each["seq"] for each in ask(newest)), None)
             return StateSize(seq & (1 << LIFE_BITS) - 1, _state(ask, seq)) if seq is not None else None
