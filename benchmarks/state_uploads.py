@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -87,14 +85,14 @@ def session(partitions: int) -> SparkSession:
     return SparkSession.builder.master("local[2]").config(map={**REQUIRED, **DEFAULTS, **LOOPBACK, **own}).getOrCreate()
 
 
-def main(arguments: Sequence[str]) -> None:
+def main() -> None:
     """Print a line for each backend."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.state_uploads", description=__doc__)
     parser.add_argument("--keys", type=int, default=400_000, help="keys of the state, of about 150 bytes each")
     parser.add_argument("--changes", type=int, default=200, help="keys that a later checkpoint changes")
     parser.add_argument("--checkpoints", type=int, default=241)
     parser.add_argument("--partitions", type=int, default=2)
-    given = parser.parse_args(arguments)
+    given = parser.parse_args()
     spark = session(given.partitions)
     spark.sparkContext.setLogLevel("ERROR")
     for backend in BACKENDS:
@@ -112,4 +110,4 @@ def main(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -80,6 +80,7 @@ def test_a_savepoint_of_changes_and_a_rescaling(pipeline: Pipeline, eos: Command
         pipeline.workload.repeat(len(pipeline.workload.expected))
         succeed(pipeline, eos)
         _choose(pipeline, backend)
+        pipeline.spec["spark"]["conf"]["spark.sql.shuffle.partitions"] = partitions
         rescale(pipeline, eos, partitions)
         pipeline.workload.repeat(len(pipeline.workload.expected))
         succeed(pipeline, eos)
