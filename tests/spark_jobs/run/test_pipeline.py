@@ -11,8 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, load_spec
+from connectors.spec.spec import CHANGELOG
 from eos.errors import SpecError
 from spark_jobs.batch.branches import Flow
+from spark_jobs.run.multi_pipeline import sessions_of
 from spark_jobs.run.pipeline import _check_one_mode, _check_stateless, _rows, output_mode
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
@@ -112,3 +114,11 @@ def test_a_step_behind_a_root_must_repeat_itself_if_another_root_keeps_state(
     spec = _loaded(tmp_path, "counted", "named", "later", text=text)
     with pytest.raises(SpecError, match="it is not deterministic, and counted keeps state"):
         _check_stateless(spec, _frames(spark, spec, tmp_path))
+
+
+def test_each_of_several_pipelines_has_its_state_backend(spark: SparkSession, tmp_path: Path) -> None:
+    changes = _loaded(tmp_path, "named", text="state: {backend: rocksdb-changelog}\n" + _SPEC)
+    files = _loaded(tmp_path, "named")
+    found = [each.conf.get(CHANGELOG) for each in sessions_of(spark, [files, changes, files])]
+    assert found == ["false", "true", "false"]
+    assert spark.conf.get(CHANGELOG) == "false", "the session that they share stays as it is"
