@@ -13,7 +13,7 @@ from connectors.spec import yaml_reader
 from connectors.spec.yaml_reader import Mapping, Node, Scalar, Sequence, Unreadable
 
 NAME: Final = "eos.yaml"
-KEYS: Final = ("checkpoint", "restart", "spark")
+KEYS: Final = ("checkpoint", "state", "restart", "spark")
 _PIPELINE: Final = "${pipeline}"
 
 
