@@ -76,6 +76,7 @@ class _MySql(Conversation):
                 continue
             if packet[0] == _SET_OPTION:
                 several = packet[1:] == b"\0\0"
+                script.options += 1
                 self._write(_END)
                 continue
             assert packet[0] in (_QUERY, _RESET), packet

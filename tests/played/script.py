@@ -69,6 +69,7 @@ class Script:
     asked: list[tuple[int, str]] = field(default_factory=list)  # number of the connection, statement
     files: list[bytes] = field(default_factory=list)  # rows that came beside a statement
     connections: int = 0
+    options: int = 0  # that were set, for several statements in one text
     _rules: list[tuple[re.Pattern[str], list[Reply]]] = field(default_factory=list)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 

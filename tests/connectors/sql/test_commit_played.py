@@ -65,6 +65,13 @@ def test_an_unknown_outcome_is_looked_up(
     assert (asked & looked == set()) == (said == "lost"), "a connection that is gone is not asked once more"
 
 
+def test_one_commit_needs_no_option_of_the_connection(played: Played) -> None:
+    """A proxy may not know it. The first transaction is committed by itself, and often there is no other one."""
+    played.script.on("SELECT checkpoint_id.*FROM eos_witness", seen(ROWS))
+    assert played.committer.commit(7, [ROWS]) == [CommitOutcome.COMMITTED]
+    assert played.script.options == 0
+
+
 @pytest.mark.parametrize("at", [0, 1, 2, 3])
 def test_of_several_that_are_sent_in_one_piece_one_is_unknown(played: Played, at: int) -> None:
     """Each has its own answer: the others are committed, also the ones behind it, and nothing else is looked up."""
