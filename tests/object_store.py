@@ -35,6 +35,13 @@ PAGE = 50
 @contextmanager
 def server() -> Iterator[int]:
     """Its port."""
+    with started() as (port, _):
+        yield port
+
+
+@contextmanager
+def started() -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Start a server. Return its port and its process."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     command = [sys.executable, "-P", str(Path(__file__).with_name("one_at_a_time.py")), str(port)]
@@ -43,7 +50,7 @@ def server() -> Iterator[int]:
     process = subprocess.Popen(command, env=environment, stdout=quiet, stderr=quiet)
     try:
         _await(port, process)
-        yield port
+        yield port, process
     finally:
         process.kill()
         process.wait()

@@ -22,6 +22,8 @@ from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, Round, Setup
 from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
 from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings, step_name, table_columns
+from integration_tests.chaos.store import Store
+from integration_tests.chaos.store import started as store_started
 from integration_tests.chaos.supervised import Supervised
 from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness.fast_start import fast_start
@@ -29,9 +31,8 @@ from integration_tests.harness.link import Link
 from integration_tests.harness.oracle import PostgresTable, SinkTable
 from integration_tests.services import Services
 from integration_tests.services.postgres_native import Postgres
-from tests.object_store import Bucket
-from tests.object_store import server as object_store
 from twophase.codec import decode_head
+from twophase.head import HeadStore
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
 from wal.testing import files_in
@@ -85,27 +86,39 @@ class Arena:
     load: Load
     supervised: Supervised
     before: frozenset[str]  # what was prepared in the databases, by others
-    bucket: Bucket | None  # of the log, where it is in an object store
+    store: Store | None  # of the log, or of the whole location
 
     @property
-    def location(self) -> Path:
-        """Where the pipeline keeps its memory."""
-        return self.disk.folder
+    def links(self) -> Mapping[str, Link]:
+        """By name of a broker, kind of a database, or `store`."""
+        return {**self.stack.links, **({"store": self.store.link} if self.store is not None else {})}
 
     def head(self) -> HeadValue | None:
         """As it is now; None: it cannot be read at this moment."""
         try:
-            found = LocalHead(self.location).read()
+            found = self._register().read()
         except HeadError:
             return None
         return decode_head(found.value) if found is not None else None
 
     def left(self) -> list[str]:
         """What the pipeline has left prepared, in whichever life, or in its log."""
-        waiting = [*map(str, files_in(self.location / "log")), *(self.bucket.listed() if self.bucket else ())]
+        waiting = [*map(str, files_in(self.disk.folder / "log")), *(self.store.waiting() if self.store else ())]
         prepared = [*(_prepared(self.tables) - self.before), *waiting]
         held = [table for table in self.tables.values() if isinstance(table, SinkTable) and table.is_held()]
-        return [*prepared, *(f"{table.name} is locked by what no list names" for table in held)]
+        return [
+            *prepared,
+            *(f"{table.name} is locked by what no list names" for table in held),
+            *self._needless_states(),
+        ]
+
+    def _register(self) -> HeadStore:
+        is_stored = self.setup.location == "object store"
+        return self.store.register if is_stored and self.store is not None else LocalHead(self.disk.folder)
+
+    def _needless_states(self) -> list[str]:
+        head = self.head() if self.setup.keeps_state_in_store else None
+        return self.store.needless_states(head) if self.store is not None and head is not None else []
 
 
 def possible_kinds(folder: Path) -> set[str]:
@@ -139,11 +152,11 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         disk = held.enter_context(Disk(folder / "checkpoints"))
         clock = Clock(folder)
         shutil.copy(Path(str(chain.__file__)), folder / "chain.py")
-        bucket = Bucket(held.enter_context(object_store())) if setup.log == "object store" else None
+        store = held.enter_context(store_started()) if setup.log == "object store" else None
         jumps = any(fault.kind == "clock jumped" for each in fought.faults for fault in each)
         own_time = clock.environment if jumps else {}
         linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
-        spec = pipeline_spec(setup, topics, stack.brokers.linked, linked, bucket)
+        spec = pipeline_spec(setup, topics, stack.brokers.linked, linked, store)
         spec["spark"] = spark_settings(stack.cluster, own_time)
         supervised = Supervised(folder, spec, {**fast_start(), **own_time})
         load = _load(fought, stack.brokers.bootstrap, name, records_per_s)
@@ -162,7 +175,7 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
             load,
             supervised,
             _prepared(tables),
-            bucket,
+            store,
         )
         with supervised.watching():
             load.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import subprocess
 import time
 from io import FileIO
@@ -39,6 +40,16 @@ class Disk:
     def free(self) -> None:
         """Give the space back."""
         self._ballast.unlink(missing_ok=True)
+
+    def lose(self) -> None:
+        """Delete all files, as a new machine has none."""
+        for each in self.folder.iterdir():
+            files = each.iterdir() if self.is_real and each.name in PARTS else (each,)
+            for file in files:
+                if file.is_dir():
+                    shutil.rmtree(file)
+                else:
+                    file.unlink()
 
     def forbid(self, part: str) -> None:
         """Make a part read-only as soon as nobody is in the middle of writing there, if that is so within seconds."""

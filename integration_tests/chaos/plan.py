@@ -22,7 +22,8 @@ class Setup:
     mode: str = "exactly-once"
     waiting: int = 0  # checkpoints that may wait at each sink
     has_backlog: bool = False  # sinks with a log may be away
-    log: str = "folder"  # or "object store"
+    log: str = "folder"  # or "object store", as always where the location is in one
+    location: Literal["folder", "object store"] = "folder"
     has_dead_letters: bool = False  # some records do not decode
     changes: Literal["", "in place", "moving"] = ""
     """Records are change events of a table, whose keys are in one partition each, or move. Empty: records are rows."""
@@ -31,6 +32,11 @@ class Setup:
     def commits(self) -> Mapping[str, str]:
         """By kind of database."""
         return {"mysql": self.mysql, "postgresql": self.postgresql}
+
+    @property
+    def keeps_state_in_store(self) -> bool:
+        """Whether the step has state, and its state outlives the driver's machine."""
+        return self.location == "object store" and not self.changes
 
     @property
     def may_repeat(self) -> bool:
@@ -48,6 +54,9 @@ SETUPS: Final = (
     Setup("write-ahead-log", "upsert", waiting=1, has_backlog=True, log="object store", has_dead_letters=True),
     Setup("upsert", "upsert", has_dead_letters=True, changes="in place"),
     Setup("upsert", "upsert", waiting=2, has_backlog=True, changes="moving"),
+    Setup("two-phase", "write-ahead-log", waiting=2, log="object store", location="object store"),
+    Setup("write-ahead-log", "two-phase", log="object store", location="object store", has_dead_letters=True),
+    Setup("upsert", "upsert", log="object store", location="object store", changes="in place"),
 )
 """Taken in turn."""
 
@@ -64,6 +73,7 @@ class Kind:
 
 _BROKERS: Final = ("broker-0", "broker-1", "broker-2")
 _DATABASES: Final = ("mysql", "postgresql")
+_STORE: Final = ("store",)
 
 KINDS: Final[Mapping[str, Kind]] = {
     "driver killed": Kind(6),
@@ -91,7 +101,15 @@ KINDS: Final[Mapping[str, Kind]] = {
     "savepoint taken": Kind(1, alone=True),
     "transaction rolled back": Kind(2, alone=True),
     "clock jumped": Kind(2, (2, 8), ("+3600", "-3600", "+40", "-40")),
+    "driver's machine lost": Kind(5),
+    "store away": Kind(4, (2, 15), _STORE),
+    "store stopped": Kind(3, (2, 15), _STORE),
+    "store slow": Kind(3, (3, 8), _STORE),
+    "store half open": Kind(2, (1, 4), _STORE),
 }
+
+_OF_A_STORE: Final = ("driver's machine lost", "store away", "store stopped", "store slow", "store half open")
+"""Only with the location in an object store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +145,7 @@ def round_of(seed: int, number: int, count: int, possible: Collection[str] = tup
     kinds = [kind for kind in KINDS if kind in possible and _fits(kind, setup)]
     weights = [KINDS[kind].weight for kind in kinds]
     faults: list[list[Fault]] = []
-    for fault in (_fault(chance, kind) for kind in chance.choices(kinds, weights, k=count)):
+    for fault in (_fault(chance, kind, setup) for kind in chance.choices(kinds, weights, k=count)):
         if faults and _may_join(fault, faults[-1]) and chance.random() < _OVERLAPPING:
             faults[-1].append(fault)
         else:
@@ -135,10 +153,11 @@ def round_of(seed: int, number: int, count: int, possible: Collection[str] = tup
     return Round(seed, number, setup, faults)
 
 
-def _fault(chance: random.Random, kind: str) -> Fault:
+def _fault(chance: random.Random, kind: str, setup: Setup) -> Fault:
     settings = KINDS[kind]
+    targets = [each for each in settings.targets if each != "head" or setup.location == "folder"]
     hold_s = round(chance.uniform(*settings.hold_s), 2)
-    return Fault(kind, hold_s, chance.choice(settings.targets), round(chance.uniform(0, 2), 2), chance.getrandbits(32))
+    return Fault(kind, hold_s, chance.choice(targets), round(chance.uniform(0, 2), 2), chance.getrandbits(32))
 
 
 def _may_join(fault: Fault, others: Sequence[Fault]) -> bool:
@@ -146,13 +165,28 @@ def _may_join(fault: Fault, others: Sequence[Fault]) -> bool:
 
 
 def _may_overlap(first: Fault, second: Fault) -> bool:
-    """Two of three brokers must not be away at once: then nobody may acknowledge a record."""
+    """Two of three brokers must not be away at once: then nobody may acknowledge a record.
+
+    A disk that fails and is lost meanwhile would be another disk, on which nothing fails.
+    """
     if KINDS[first.kind].alone or KINDS[second.kind].alone or first.kind == second.kind:
+        return False
+    kinds = {first.kind, second.kind}
+    if "driver's machine lost" in kinds and kinds & {"disk full", "disk read-only"}:
         return False
     return not (first.target and first.target.split("-")[0] == second.target.split("-")[0])
 
 
 def _fits(kind: str, setup: Setup) -> bool:
-    """What is decided can be rolled back by hand only where it is prepared. Only a sink with a backlog may be away."""
+    """What is decided can be rolled back by hand only where it is prepared. Only a sink with a backlog may be away.
+
+    Savepoints and repairs of a pipeline whose state is kept in an object store are refused.
+    """
+    if kind in _OF_A_STORE:
+        return setup.location == "object store"
     prepares = "two-phase" in setup.commits.values() and setup.mode == "exactly-once"
-    return {"transaction rolled back": prepares, "sink away": setup.has_backlog}.get(kind, True)
+    return {
+        "transaction rolled back": prepares and not setup.keeps_state_in_store,
+        "savepoint taken": not setup.keeps_state_in_store,
+        "sink away": setup.has_backlog,
+    }.get(kind, True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from integration_tests.chaos.plan import Setup
+from integration_tests.chaos.store import Store
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
-from tests.object_store import KEYS, Bucket
 
 TABLE: Final = "records"
 
@@ -26,6 +26,8 @@ _MOMENT: Final = {"mysql": "TIMESTAMP(6) NULL", "postgresql": "TIMESTAMPTZ"}
 _BACKLOG: Final = {"checkpoints": 50, "bytes": "256MiB"}
 """More than a fault lasts: a sink that is away holds up nobody."""
 
+_FOLDER: Final = "./checkpoints"
+
 _MOST_RECORDS: Final = 100_000  # of a checkpoint
 
 
@@ -39,9 +41,9 @@ class Topics:
 
 
 def pipeline_spec(
-    setup: Setup, topics: Topics, brokers: str, urls: Mapping[str, str], bucket: Bucket | None
+    setup: Setup, topics: Topics, brokers: str, urls: Mapping[str, str], store: Store | None
 ) -> dict[str, Any]:
-    """Return the spec without Spark's settings. `urls`: by kind of database; `bucket`: of the log, if it has one."""
+    """Return the spec without Spark's settings. `urls`: by kind of database; `store`: of the log or the location."""
     source: dict[str, Any] = {
         "name": "incoming",
         "connector": "kafka",
@@ -50,15 +52,12 @@ def pipeline_spec(
         "format": _format(setup),
     }
     checkpoint: dict[str, Any] = {
-        "location": "./checkpoints",
+        **_places(setup, store),
         "interval": "500ms",
         "timeout": "60s",
         "max_records_per_checkpoint": _MOST_RECORDS,
         "mode": setup.mode,
     }
-    if bucket is not None:
-        options = {"endpoint": f"http://127.0.0.1:{bucket.port}", "allow_http": True, "region": "us-east-1", **KEYS}
-        checkpoint |= {"log": str(bucket.address()), "log_options": options}
     spec: dict[str, Any] = {
         "pipeline": topics.incoming,
         "checkpoint": checkpoint,
@@ -87,6 +86,15 @@ def pipeline_spec(
             "commit": "write-ahead-log",
         }
     return spec
+
+
+def _places(setup: Setup, store: Store | None) -> dict[str, Any]:
+    """Return where the pipeline keeps its memory. Its files on this machine are in one folder in any case."""
+    if store is None:
+        return {"location": _FOLDER}
+    if setup.location == "folder":
+        return {"location": _FOLDER, "log": str(store.log), "log_options": store.options}
+    return {"location": str(store.location), "location_options": store.options, "scratch": _FOLDER}
 
 
 def spark_settings(cluster: Cluster, own_time: Mapping[str, str]) -> dict[str, Any]:

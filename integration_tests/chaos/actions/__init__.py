@@ -34,5 +34,10 @@ ACTIONS: Final[Mapping[str, Action]] = {
     "savepoint taken": operations.savepoint_taken,
     "transaction rolled back": drivers.rolled_back,
     "clock jumped": surroundings.clock_jumped,
+    "driver's machine lost": drivers.machine_lost,
+    "store away": servers.cut,
+    "store stopped": servers.store_stopped,
+    "store slow": servers.slow,
+    "store half open": servers.half_open,
 }
 """By kind (plan.KINDS)."""

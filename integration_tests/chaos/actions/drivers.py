@@ -13,6 +13,7 @@ from integration_tests.chaos.plan import Fault
 from integration_tests.chaos.progress import PATIENCE_S, ChaosError, await_progress
 from integration_tests.harness import session
 from integration_tests.harness.pipeline_process import PipelineProcess
+from wal.testing import files_in
 
 _FENCED: Final = "fenced: "
 
@@ -23,6 +24,25 @@ def killed(arena: Arena, _: Fault) -> Iterator[Effect]:
     driver = running(arena)
     driver.kill()
     yield Effect(driver.exit_code == -signal.SIGKILL)
+
+
+@contextmanager
+def machine_lost(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """SIGKILL to it and to all that uses its disk, and the disk is lost. The next driver begins on an empty one.
+
+    Executors write state to the disk as well: as with `master: local[*]`, they end with the driver.
+    """
+    running(arena)
+    with arena.supervised.by_hand():
+        driver, cluster = arena.supervised.current, arena.stack.cluster
+        driver.kill()
+        for each in (*cluster.executors(), *cluster.tasks()):
+            session.send(each.pid, signal.SIGKILL)
+        gone = soon(lambda: not cluster.executors())
+        had_files = any(files_in(arena.disk.folder))
+        arena.disk.lose()
+        is_seen = driver.exit_code == -signal.SIGKILL and gone and had_files and not files_in(arena.disk.folder)
+    yield Effect(is_seen)
 
 
 @contextmanager

@@ -49,7 +49,7 @@ def database_stopped(arena: Arena, fault: Fault) -> AbstractContextManager[Effec
 
 def cut(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     """Each connection ends at once, and each new one."""
-    link = arena.stack.links[fault.target]
+    link = arena.links[fault.target]
     link.cut()
     return _restored(link)
 
@@ -57,7 +57,7 @@ def cut(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
 @contextmanager
 def sink_away(arena: Arena, fault: Fault) -> Iterator[Effect]:
     """A sink with a backlog holds up neither the running pipeline nor a start; it catches up when it is back."""
-    link, table = arena.stack.links[fault.target], arena.tables[fault.target]
+    link, table = arena.links[fault.target], arena.tables[fault.target]
     link.cut()
     try:
         await_completed(arena, f"{fault.target} is away")
@@ -71,16 +71,27 @@ def sink_away(arena: Arena, fault: Fault) -> Iterator[Effect]:
         link.restore()
 
 
+@contextmanager
+def store_stopped(arena: Arena, _: Fault) -> Iterator[Effect]:
+    """It keeps its connections, and carries out late what it was sent meanwhile. Seen is that it does not answer."""
+    assert arena.store is not None
+    arena.store.stop()
+    try:
+        yield Effect(not arena.store.answers())
+    finally:
+        arena.store.go_on()
+
+
 def slow(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     """In both directions."""
-    link = arena.stack.links[fault.target]
+    link = arena.links[fault.target]
     link.bytes_per_s = _SLOW_BYTES_PER_S
     return _restored(link)
 
 
 def half_open(arena: Arena, fault: Fault) -> AbstractContextManager[Effect]:
     """Neither side hears anything any more, nor that the other one is gone."""
-    link = arena.stack.links[fault.target]
+    link = arena.links[fault.target]
     link.stall()
     return _restored(link)
 
