@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 from typing import Any, get_args
+from urllib.request import urlopen
 
 import pandas as pd
 import psutil
@@ -26,7 +27,7 @@ from connectors.formats.debezium.debezium_format import DebeziumFormat
 from connectors.formats.debezium.json_events import JsonEvents
 from connectors.log.keyed import Upsert
 from connectors.log.place import LogPlace
-from integration_tests.chaos import change_oracle, oracle, report
+from integration_tests.chaos import change_oracle, oracle, report, store
 from integration_tests.chaos import log as logs
 from integration_tests.chaos.arena import possible_kinds
 from integration_tests.chaos.brokers import Brokers
@@ -38,6 +39,7 @@ from integration_tests.chaos.evolution import problem_of_column
 from integration_tests.chaos.load import NUMBER, Load
 from integration_tests.chaos.plan import KINDS, SETUPS, Setup, round_of
 from integration_tests.chaos.round import Outcome, problem_of
+from integration_tests.chaos.store import needless_states
 from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness import session
 from integration_tests.harness.drain import Record
@@ -47,6 +49,8 @@ from integration_tests.merging import Merging
 from integration_tests.report import Report
 from integration_tests.services import Services
 from integration_tests.services.values import ServiceError
+from twophase.head_value import HeadValue
+from wal.testing import files_in
 
 _RECORDS_PER_S = 400.0
 
@@ -65,6 +69,45 @@ def test_a_seed_gives_the_same_faults_again_and_another_one_others() -> None:
     assert Counter(map(len, together))[2] > 100 < Counter(map(len, together))[3]
     for some in together:
         assert sum(fault.target.startswith("broker") for fault in some) < 2
+
+
+def test_faults_of_a_store_are_those_of_setups_with_their_location_in_one() -> None:
+    stored = {setup for setup in SETUPS if setup.location == "object store"}
+    assert {setup.keeps_state_in_store for setup in stored} == {True, False}
+    kinds: dict[Setup, set[str]] = {setup: set() for setup in SETUPS}
+    for each in (round_of(7, number, 60) for number in range(60)):
+        for some in each.faults:
+            kinds[each.setup] |= {fault.kind for fault in some}
+            assert not {"driver's machine lost", "disk full"} <= {fault.kind for fault in some}
+            assert each.setup not in stored or "head" not in {fault.target for fault in some}
+    of_a_store = {kind for kind in KINDS if kind.startswith("store")} | {"driver's machine lost"}
+    for setup, found in kinds.items():
+        assert found & of_a_store == (of_a_store if setup in stored else set()), setup
+        if setup.keeps_state_in_store:
+            assert not found & {"savepoint taken", "transaction rolled back"}
+
+
+def test_state_that_nobody_needs_is_seen() -> None:
+    head = HeadValue("orders", "i", 3, (), completed=7, committed=7)
+    names = ["000000000005.00000003", "000000000006.00000003", "000000000007.00000003", "000000000002.00000002"]
+    keys = [f"eos/location/state/i/{name}.state" for name in names]
+    assert needless_states([*keys, "eos/location/state/i/00000003.0123456789abcdef.files"], head) == keys[:1]
+
+
+def test_a_store_that_is_stopped_or_cut_off_is_seen() -> None:
+    with store.started() as place:
+        place.bucket.write("eos/location/log/a", b"rows")
+        place.bucket.write("eos/location/head", b"not of the log")
+        assert place.waiting() == ["eos/location/log/a"]
+        assert place.answers()
+        place.stop()
+        assert not place.answers()
+        place.go_on()
+        assert soon(place.answers)
+        place.link.cut()
+        with pytest.raises(OSError, match=r"reset|closed"):
+            urlopen(f"{place.options['endpoint']}/", timeout=5)
+        assert place.link.disturbed == 1
 
 
 def _topic() -> pd.DataFrame:
@@ -266,6 +309,13 @@ def test_a_disk_that_is_full_or_forbidden_is_seen(tmp_path: Path) -> None:
             disk.allow(part)
             assert not disk.is_forbidden(part)
         assert not list((tmp_path / "disk" / "head").iterdir())
+        for name in ("history", "spark/state"):
+            (disk.folder / name).mkdir()
+            (disk.folder / name / "file").write_bytes(b"x")
+        (disk.folder / "lock").write_bytes(b"")
+        disk.lose()
+        assert files_in(disk.folder) == []
+        assert {each.name for each in disk.folder.iterdir()} == set(PARTS)
 
 
 def test_a_clock_that_jumps_is_seen(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, Round, Setup
 from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
 from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings, step_name, table_columns
-from integration_tests.chaos.store import Store
+from integration_tests.chaos.store import Store, needless_states
 from integration_tests.chaos.store import started as store_started
 from integration_tests.chaos.supervised import Supervised
 from integration_tests.cluster.standalone import Cluster
@@ -118,7 +118,7 @@ class Arena:
 
     def _needless_states(self) -> list[str]:
         head = self.head() if self.setup.keeps_state_in_store else None
-        return self.store.needless_states(head) if self.store is not None and head is not None else []
+        return needless_states(self.store.bucket.listed(), head) if self.store is not None and head is not None else []
 
 
 def possible_kinds(folder: Path) -> set[str]:

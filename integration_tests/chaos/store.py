@@ -71,17 +71,13 @@ class Store:
         """Return the objects of the log."""
         return [key for key in self.bucket.listed() if key.startswith(f"{_LOCATION}/{_LOG}/")]
 
-    def needless_states(self, head: HeadValue) -> list[str]:
-        """Return the newest driver's manifests of state before the last two checkpoints.
-
-        A manifest of an older driver may be here: a frozen driver that continues can publish one after the newest
-        driver has listed the objects. The next driver deletes it.
-        """
-        return needless_states(self.bucket.listed(), head)
-
 
 def needless_states(keys: Sequence[str], head: HeadValue) -> list[str]:
-    """Return manifests by the driver of head's epoch whose checkpoint is older than the last two."""
+    """Return the manifests of state before the last two checkpoints that the driver of head's epoch has published.
+
+    A manifest of an older driver may be among the keys: a frozen driver that continues can publish one after the newest
+    driver has listed the objects. The next driver deletes it.
+    """
     found = [match for key in keys if (match := _MANIFEST.search(key))]
     return [
         match.string
