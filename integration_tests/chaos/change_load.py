@@ -83,7 +83,7 @@ class ChangeLoad(Load):
         elif kind < _UPDATES:
             self._write(key, "updated")
         else:
-            self._delete(key)
+            self._delete_row(key)
             if kind >= _UPDATES + _DELETIONS:
                 other = self._chance.randrange(len(self._partition_of))
                 self._write(other, "updated" if other in self.rows else "inserted")
@@ -96,7 +96,7 @@ class ChangeLoad(Load):
         self._send_event(row.id, key, {"op": "u" if before else "c", "before": _image(before), "after": _image(row)})
         self.changes[kind] += 1
 
-    def _delete(self, key: int) -> None:
+    def _delete_row(self, key: int) -> None:
         before = self.rows.pop(key)
         self._send_event(number_of_deletion(before.id), key, {"op": "d", "before": _image(before), "after": None})
         self._send_record(self.produced, self._partition_of[key], None, _key(key))
