@@ -39,7 +39,7 @@ from integration_tests.chaos.evolution import problem_of_column
 from integration_tests.chaos.load import NUMBER, Load
 from integration_tests.chaos.plan import KINDS, SETUPS, Setup, round_of
 from integration_tests.chaos.round import Outcome, problem_of
-from integration_tests.chaos.store import needless_states
+from integration_tests.chaos.store import wrong_states
 from integration_tests.cluster.standalone import free_ports
 from integration_tests.harness import session
 from integration_tests.harness.drain import Record
@@ -87,11 +87,14 @@ def test_faults_of_a_store_are_those_of_setups_with_their_location_in_one() -> N
             assert not found & {"savepoint taken", "transaction rolled back"}
 
 
-def test_state_that_nobody_needs_is_seen() -> None:
+def test_state_that_is_not_needed_or_lacking_is_seen() -> None:
     head = HeadValue("orders", "i", 3, (), completed=7, committed=7)
     names = ["000000000005.00000003", "000000000006.00000003", "000000000007.00000003", "000000000002.00000002"]
     keys = [f"eos/location/state/i/{name}.state" for name in names]
-    assert needless_states([*keys, "eos/location/state/i/00000003.0123456789abcdef.files"], head) == keys[:1]
+    packs = ["eos/location/state/i/00000003.0123456789abcdef.files"]
+    assert wrong_states([*keys, *packs], head) == keys[:1]
+    assert wrong_states([keys[1], *packs], head) == []
+    assert wrong_states(packs, head) == ["the state after checkpoint 6 or a later one is not kept"]
 
 
 def test_a_store_that_is_stopped_or_cut_off_is_seen() -> None:

@@ -22,7 +22,7 @@ from integration_tests.chaos.load import Load
 from integration_tests.chaos.plan import KINDS, Round, Setup
 from integration_tests.chaos.servers import DatabaseServer, MySqlServer, PostgresServer, link_to, through
 from integration_tests.chaos.spec import TABLE, Topics, pipeline_spec, spark_settings, step_name, table_columns
-from integration_tests.chaos.store import Store, needless_states
+from integration_tests.chaos.store import Store, wrong_states
 from integration_tests.chaos.store import started as store_started
 from integration_tests.chaos.supervised import Supervised
 from integration_tests.cluster.standalone import Cluster
@@ -109,16 +109,16 @@ class Arena:
         return [
             *prepared,
             *(f"{table.name} is locked by what no list names" for table in held),
-            *self._needless_states(),
+            *self._wrong_states(),
         ]
 
     def _register(self) -> HeadStore:
         is_stored = self.setup.location == "object store"
         return self.store.register if is_stored and self.store is not None else LocalHead(self.disk.folder)
 
-    def _needless_states(self) -> list[str]:
+    def _wrong_states(self) -> list[str]:
         head = self.head() if self.setup.keeps_state_in_store else None
-        return needless_states(self.store.bucket.listed(), head) if self.store is not None and head is not None else []
+        return wrong_states(self.store.bucket.listed(), head) if self.store is not None and head is not None else []
 
 
 def possible_kinds(folder: Path) -> set[str]:

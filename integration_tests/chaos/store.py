@@ -72,18 +72,18 @@ class Store:
         return [key for key in self.bucket.listed() if key.startswith(f"{_LOCATION}/{_LOG}/")]
 
 
-def needless_states(keys: Sequence[str], head: HeadValue) -> list[str]:
-    """Return the manifests of state before the last two checkpoints that the driver of head's epoch has published.
+def wrong_states(keys: Sequence[str], head: HeadValue) -> list[str]:
+    """Return what is wrong with the kept state: none that a start can use, or the newest driver's needless manifests.
 
-    A manifest of an older driver may be among the keys: a frozen driver that continues can publish one after the newest
-    driver has listed the objects. The next driver deletes it.
+    Needed are those of the last two checkpoints. A needless manifest of an older driver may be among the keys: a frozen
+    driver that continues can publish one after the newest driver has listed the objects. The next driver deletes it.
     """
     found = [match for key in keys if (match := _MANIFEST.search(key))]
-    return [
-        match.string
-        for match in found
-        if int(match["epoch"]) == head.epoch and int(match["checkpoint"]) < head.completed - 1
-    ]
+    oldest = head.completed - 1
+    needless = [each for each in found if int(each["epoch"]) == head.epoch and int(each["checkpoint"]) < oldest]
+    is_kept = any(int(each["checkpoint"]) >= oldest for each in found)
+    lacking = [] if is_kept else [f"the state after checkpoint {oldest} or a later one is not kept"]
+    return [*lacking, *(each.string for each in needless)]
 
 
 @contextmanager
