@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -110,3 +111,11 @@ def test_commands_take_the_defaults(folder: Path, capsys: pytest.CaptureFixture[
     (folder.parents[1] / "eos.yaml").write_text("checkpoint: {location: /var/eos, intervall: 1s}")
     assert run_command_line(["validate", str(folder / "orders.yaml")]) == 2
     assert "eos.yaml:1: checkpoint.intervall: unknown key" in capsys.readouterr().err
+
+
+def test_the_example_of_the_page(folder: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "spec.md").read_text()
+    (example,) = re.findall(r'^```yaml title="eos.yaml"\n(.*?)^```', page, re.DOTALL | re.MULTILINE)
+    (folder / "eos.yaml").write_text(example)
+    spec = load(folder)
+    assert (spec.checkpoint.location, spec.checkpoint.interval_s) == ("s3://my-bucket/eos/orders", 10)
