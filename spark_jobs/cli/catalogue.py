@@ -259,6 +259,11 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "A worker has another Python, or lacks a package.",
                 "Install it for the Python that PYSPARK_PYTHON names, or ship it with `spark.submit.pyFiles`.",
             ),
+            (
+                "The version of PySpark is older than this use needs, or newer than all tested versions; or "
+                "`ExactlyOnce` was created on Spark Connect.",
+                "Use a version of [compatibility.md](compatibility.md), or the way that the remedy names.",
+            ),
         ),
     ),
     "EOS-LOST-COMMITTABLE": Section(

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from ruamel.yaml import YAML
 
+from spark_jobs.observe.history.model import StateOperator, StateSize
 from spark_jobs.observe.withheld import Poll
 from spark_jobs.page.metrics import Metrics
 from tests.page_history import INCARNATION, RUN, spec_of
@@ -35,6 +36,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     told.on_checkpoint(report(0))
     told.on_polls([Poll("orders", 0.0, "", {})])
     told.on_lag(lag({"orders/0": 7}))
+    told.on_state_size(StateSize(0, (StateOperator(0, "counted", "stateStoreSave", 5, 2, 0, 1, 1000, 3),), 1.0))
     families = text_string_to_metric_families(metrics.exposed()[0].decode())
     names = {sample.name for family in families for sample in family.samples}
     return {_PARTS.sub("", name) for name in names if not name.endswith("_created")}

@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
@@ -41,6 +41,9 @@ class _Driver:
     def drain(self) -> None:
         self.drained += 1
         self.check()
+
+
+_NO_OPERATORS: Final = Plan(("orders",), (), {}, "")
 
 
 class _Query:
@@ -92,7 +95,9 @@ def test_other_users_cannot_read_sparks_files(tmp_path: Path) -> None:
     driver: Any = SimpleNamespace(owned=SimpleNamespace(incarnation="i"))
     spec: Any = SimpleNamespace(pipeline="orders")
     log = LocalSparkLog(location)
-    run = QueryRun(spec, none, Listener(), driver, log, [], pipeline, none, none, none, none, cast(Any, _Lag()))
+    run = QueryRun(
+        spec, none, Listener(), driver, log, [], pipeline, none, none, _NO_OPERATORS, none, cast(Any, _Lag())
+    )
     run._start(until_caught_up=False)
     assert seen == [0o700]
 
@@ -116,7 +121,7 @@ def _run(driver: _Driver, failure: BaseException, *, stopping: bool) -> list[obj
         none,
         pacing,
         on_demand,
-        none,
+        _NO_OPERATORS,
         none,
         cast(Any, _Lag()),
         failure=failure,
@@ -187,9 +192,9 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     query = _Active(commits, ended=ended)
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
     withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
-    pacing = SimpleNamespace(stop=lambda: None, polls=tuple)
-    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), None, withheld, _Lag())
-    epoch = _Started(cast(Any, None), StopControl(), *rest)
+    pacing = SimpleNamespace(stop=lambda: None, polls=tuple, has_caught_up=lambda _: False)
+    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), _NO_OPERATORS, withheld)
+    epoch = _Started(cast(Any, None), StopControl(), *rest, cast(Any, _Lag()))
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
     epoch._wait(cast(Any, query))
     assert query.done_when_stopped is is_done
@@ -202,7 +207,7 @@ def _on_batch(epoch: QueryRun, complete: Callable[[object], object]) -> None:
     epoch._on_batch(cast(Any, frame), 7)
 
 
-def _epoch(log: Any = None, plan: Any = None) -> QueryRun:
+def _epoch(log: Any = None, plan: Plan = _NO_OPERATORS) -> QueryRun:
     """Under whose driver checkpoint 7 is the newest that is decided."""
     place = getattr(log, "location", None)
     spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0, location_at=place))
@@ -247,7 +252,7 @@ def test_a_run_shows_the_checkpoint_in_progress_and_the_wait_between_two() -> No
     pacing = SimpleNamespace(schedule=SimpleNamespace(due_s=time.monotonic() + 5))
     withheld = SimpleNamespace(splits=[])
     build: Any = _Started
-    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, None, withheld, _Lag())
+    epoch = build(rest[0], StopControl(), *rest[1:], pacing, None, _NO_OPERATORS, withheld, _Lag())
     idle = epoch.activity()
     assert (idle.phase, idle.checkpoint_id) == ("idle", None)
     assert idle.due_at is not None
