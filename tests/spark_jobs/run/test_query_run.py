@@ -193,8 +193,9 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20), check=lambda: None)
     withheld = SimpleNamespace(observe=lambda _: False, warn_if_overdue=lambda _: None)
     pacing = SimpleNamespace(stop=lambda: None, polls=tuple, has_caught_up=lambda _: False)
-    rest: Any = (Listener(), driver, LocalSparkLog(tmp_path), [], None, pacing, _OnDemand(), _NO_OPERATORS, withheld)
-    epoch = _Started(cast(Any, None), StopControl(), *rest, cast(Any, _Lag()))
+    log = LocalSparkLog(tmp_path)
+    rest: Any = (Listener(), driver, log, [], None, pacing, _OnDemand(), _NO_OPERATORS, withheld, _Lag())
+    epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
     epoch._wait(cast(Any, query))
     assert query.done_when_stopped is is_done
