@@ -21,7 +21,7 @@ def case(services: Services, database: str) -> Case:
     return Case(MySqlTarget(database, None), MySqlServer, lambda: None, lambda: None)
 
 
-@pytest.mark.in_turns
+@pytest.mark.alone  # no other test can write meanwhile
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("held_s", [5, 30])  # shorter and longer than the server lets a statement wait
 def test_a_backup_locks_the_server_in_the_middle_of_the_commits(

@@ -107,10 +107,9 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
         target: DatabaseTarget = PostgresTarget(request.getfixturevalue("postgres_database"), None)
         made = Case(target, PostgresServer, postgres.kill, postgres.up)
     else:
-        services: Services = request.getfixturevalue("killable")
-        assert services.control is not None
+        services: Services = request.getfixturevalue("services")
         target = MySqlTarget(request.getfixturevalue("database"), None)
-        made = Case(target, MySqlServer, services.control.kill_database, services.control.start_database)
+        made = Case(target, MySqlServer, services.kill_database, services.start_database)
     yield made
     made.driver.close()
     assert not [each for each in threading.enumerate() if each.name.startswith(("eos-sink", "eos-idle-commits"))]
@@ -176,6 +175,7 @@ def test_connections_are_closed_when_nothing_is_committed(case: Case, monkeypatc
 
 
 @pytest.mark.fault
+@pytest.mark.usefixtures("killable")
 def test_the_server_is_killed_in_the_middle(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     case.prepare()
     killed = Interrupted(monkeypatch, case.server, lambda _: case.kill())
