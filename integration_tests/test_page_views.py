@@ -221,7 +221,8 @@ def test_the_checkpoint_in_progress(browser: Chrome, page: Opened, live: Live) -
         "tasks, for ",
         "tasks, which write",
         "12 of 16 done, 4 run, 1 failed",
-        "12,345 rows",
+        "1,246,912 rows",
+        "12,345",
     ):
         shows(browser, "main", text)
     link = browser.find_element(By.LINK_TEXT, "http://127.0.0.1:4040")
