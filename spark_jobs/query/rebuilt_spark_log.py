@@ -141,14 +141,14 @@ class RebuiltSparkLog(LocalSparkLog):
         folder = self.folder(head.incarnation)
         mark = folder / _WITHOUT_STATE
         lacks_state = mark.exists()
-        plan = LocalSparkLog.state(self, head.incarnation).offsets_log.get(head.completed)
+        plans = self._plans()
         with naming(folder, _SCRATCH), naming_storage():
             if lacks_state:
                 shutil.rmtree(folder)
                 replace_durably(mark, b"")
-            self.states.begin(head, folder, self._plans(), is_filled=not lacks_state)
+            self.states.begin(head, folder, plans, is_filled=not lacks_state)
             if lacks_state:
-                self._add_plan(head, plan)
+                self._add_plan(head, plans.get(head.completed))
                 mark.unlink()
 
     def _plans(self) -> dict[int, str]:

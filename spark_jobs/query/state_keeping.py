@@ -36,8 +36,8 @@ class StateKeeping:
         self._newest: tuple[int, Future[None] | None] = (-1, None)
         """The newest state that is kept (None), or is being kept."""
 
-    def begin(self, head: HeadValue, folder: Path, plans: Mapping[int, str], *, is_filled: bool) -> int:
-        """Have the newest state in the folder. Return its checkpoint; -1: before the first one.
+    def begin(self, head: HeadValue, folder: Path, plans: Mapping[int, str], *, is_filled: bool) -> None:
+        """Have the newest state in the folder; nothing before the first checkpoint.
 
         Called once, by a driver that has claimed head. `plans`: that head has decided, by checkpoint. `is_filled`: this
         process has left its state there. Raises StorageError, IdentityError where the state is lost, OSError.
@@ -51,7 +51,6 @@ class StateKeeping:
                 "state after checkpoint %d: %s bytes restored in %.1f s", kept.checkpoint_id, f"{kept.bytes:,}", took_s
             )
         self._begun, self._newest = (store, folder), (kept.checkpoint_id if kept is not None else -1, None)
-        return self._newest[0]
 
     def keep(self, checkpoint_id: int) -> None:
         """Begin to keep the state after this checkpoint, unless that has begun. Spark has marked its batch as done.

@@ -1,7 +1,7 @@
 """Versions of PySpark: the ways to use this project, the versions that each of them runs with, and the check.
 
-Every difference between versions is here or in `spark_jobs.query.streaming_api`, which needs Spark. This module does
-not import Spark. `docs/reference/compatibility.md` has the results of the matrix.
+Every difference between versions is here, or in `spark_jobs.session.arrow` and `spark_jobs.query.streaming_api`, which
+need Spark. This module does not import Spark. `docs/reference/compatibility.md` has the results of the matrix.
 """
 
 from __future__ import annotations
