@@ -206,7 +206,7 @@ def test_a_drain_evicts_one_driver_at_a_time(namespace: Namespace) -> None:
 
 
 def evict(kubernetes: Kubernetes, pod: Object) -> None:
-    """What `kubectl drain` sends."""
+    """Have a pod end, by the request that `kubectl drain` sends."""
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod["metadata"]["name"]}}
     kubernetes.request("POST", f"{path_of(pod)}/eviction", body)
 

@@ -10,8 +10,14 @@ from collections.abc import Callable
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.pipeline_process import PipelineProcess
-from integration_tests.harness.stores import ON_BOTH_STORES, cut_off_at, options_of
+from integration_tests.harness.stores import (
+    ON_BOTH_STORES,
+    cut_off_at,
+    driver_at,
+    move,
+    put_location,
+    release_fenced,
+)
 from integration_tests.savepoints import keep_ids
 from tests.object_store import KEYS, Bucket, Request, Wire, lost_answer, lost_request, through
 
@@ -23,21 +29,6 @@ _RECORDS = 8 * CHECKPOINT_RECORDS
 _POINTS = (
     "writing@0", "prepared@0", "before-decide@0", "after-decide@0", "between-commits@1", "after-commits@2", "closed@3",
 )  # fmt: skip
-
-
-def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> None:
-    """Keep the pipeline's memory in the bucket. `port`: of a wire to it."""
-    pipeline.address = bucket.address("eos/orders")
-    pipeline.spec["checkpoint"] |= {
-        "location": str(pipeline.address),
-        "location_options": options_of(pipeline, bucket, port),
-    }
-    move(pipeline)
-
-
-def move(pipeline: Pipeline) -> None:
-    """Let the next driver begin in an empty folder."""
-    pipeline.spec["checkpoint"]["scratch"] = f"./machine-{len(pipeline.processes)}"
 
 
 def assert_exact(pipeline: Pipeline) -> None:
@@ -61,11 +52,7 @@ def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     put_location(pipeline, bucket)
     pipeline.workload.produce(_RECORDS)
     for stem in _POINTS:
-        move(pipeline)
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        assert pipeline.verdict().clean, stem
-        process.kill()
+        driver_at(pipeline, stem).kill()
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
@@ -80,11 +67,7 @@ def test_rows_wait_in_the_store_too(pipeline: Pipeline, bucket: Bucket) -> None:
     pipeline.workload.produce(_RECORDS)
     waiting = {}
     for stem in ("prepared@0", "after-decide@1", "applying@2", "after-commits@3"):
-        move(pipeline)
-        process = pipeline.start(arm=[stem])
-        process.await_point(stem)
-        assert pipeline.verdict().clean, stem
-        process.kill()
+        driver_at(pipeline, stem).kill()
         waiting[stem] = len(_below(bucket, "log"))
     assert all(waiting[stem] for stem in ("prepared@0", "after-decide@1", "applying@2")), waiting
     move(pipeline)
@@ -98,18 +81,12 @@ def test_only_the_newest_of_several_machines_goes_on(pipeline: Pipeline, bucket:
     """Each driver is frozen at another moment, superseded by one on another machine, and only then let go on."""
     put_location(pipeline, bucket)
     pipeline.workload.produce(_RECORDS)
-    frozen: list[tuple[PipelineProcess, str]] = []
-    for stem in ("planned@0", "writing@1", "before-decide@2", "after-decide@3", "closed@4"):
-        move(pipeline)
-        successor = pipeline.start(arm=[stem])
-        successor.await_point(stem)
-        frozen.append((successor, stem))
-        assert pipeline.verdict().clean, stem
+    stems = ("planned@0", "writing@1", "before-decide@2", "after-decide@3", "closed@4")
+    frozen = [(driver_at(pipeline, stem), stem) for stem in stems]
     move(pipeline)
     pipeline.catch_up()
     for process, stem in frozen:
-        process.release(stem)
-        process.fail("fenced: ", "another driver of this pipeline has started since")
+        release_fenced(process, stem)
     assert_exact(pipeline)
     assert pipeline.head.epoch == len(pipeline.processes)
 
@@ -148,7 +125,7 @@ def test_a_store_that_is_cut_off_in_the_middle_of_a_checkpoint(pipeline: Pipelin
 
 @pytest.mark.timeout(900)
 def test_a_bucket_goes_back_in_time_and_then_is_lost(pipeline: Pipeline, bucket: Bucket) -> None:
-    """No record is written twice before somebody says so, and each start names the contradiction."""
+    """Each start is refused, names the contradiction, and writes no record twice."""
     put_location(pipeline, bucket)
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()

@@ -10,7 +10,7 @@ import pytest
 
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.test_object_location import put_location
+from integration_tests.harness.stores import put_location
 from tests.connectors.buckets.stores import deaf_to_match
 from tests.object_store import KEYS, Bucket, Wire, lost_request
 

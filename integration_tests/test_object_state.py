@@ -8,9 +8,15 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
-from integration_tests.harness.stores import ON_BOTH_STORES, cut_off_at
+from integration_tests.harness.stores import (
+    ON_BOTH_STORES,
+    cut_off_at,
+    driver_at,
+    move,
+    put_location,
+    release_fenced,
+)
 from integration_tests.savepoints import keep_ids
-from integration_tests.test_object_location import move, put_location
 from tests.object_store import Bucket, Request, Wire, lost_answer, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -54,11 +60,7 @@ def _assert_remembered(pipeline: Pipeline) -> None:
 def test_a_driver_that_is_killed_anywhere_leaves_its_state(remembering: Pipeline) -> None:
     for stem in _POINTS:
         _feed(remembering)
-        move(remembering)
-        process = remembering.start(arm=[stem])
-        process.await_point(stem)
-        assert remembering.verdict().clean, stem
-        process.kill()
+        driver_at(remembering, stem).kill()
     _assert_remembered(remembering)
 
 
@@ -68,17 +70,12 @@ def test_only_the_newest_of_several_machines_keeps_state(remembering: Pipeline) 
     frozen: list[tuple[PipelineProcess, str]] = []
     for stem in ("planned@0", "state-sent@0", "before-decide@2", "state-kept@3", "after-decide@5"):
         _feed(remembering)
-        move(remembering)
-        successor = remembering.start(arm=[stem])
-        successor.await_point(stem)
-        frozen.append((successor, stem))
-        assert remembering.verdict().clean, stem
+        frozen.append((driver_at(remembering, stem), stem))
     _feed(remembering)
     move(remembering)
     remembering.catch_up()
     for process, stem in frozen:
-        process.release(stem)
-        process.fail("fenced: ", "another driver of this pipeline has started since")
+        release_fenced(process, stem)
         _feed(remembering)
         move(remembering)
         remembering.catch_up()

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.stores import move, put_location
 from integration_tests.savepoints import keep_ids
-from integration_tests.test_object_location import move, put_location
 from tests.object_store import Bucket, Request, Wire, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]

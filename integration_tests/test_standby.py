@@ -8,7 +8,7 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
-from integration_tests.test_object_location import move, put_location
+from integration_tests.harness.stores import move, put_location
 from tests.object_store import Bucket
 from tests.page_http import client_of
 
@@ -33,7 +33,7 @@ def start(pipeline: Pipeline) -> PipelineProcess:
 
 
 def shown_state(pipeline: Pipeline, process: PipelineProcess) -> tuple[str, int]:
-    """What the page of this driver says: the state, and the status of the readiness probe."""
+    """The state on the page of this driver, and the status of its readiness probe."""
     client = client_of(process.output())
     return client.api(pipeline.workload.topic)["state"], client.get("/readyz").status
 

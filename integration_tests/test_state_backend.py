@@ -9,8 +9,8 @@ import pytest
 
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.stores import move, put_location
 from integration_tests.savepoints import keep_ids, rescale, succeed, take
-from integration_tests.test_object_location import move, put_location
 from spark_jobs.observe.history.database import NAME
 from spark_jobs.observe.history.store import History
 from tests.object_store import Bucket

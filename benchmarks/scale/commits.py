@@ -37,7 +37,7 @@ _CONNECTED: Final = {  # without the connection that asks
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Of the commits of one checkpoint."""
+    """Time, CPU time and connections of the commits of one checkpoint."""
 
     time_s: float
     client_s: float  # CPU of this process, which is the driver

@@ -1,4 +1,4 @@
-"""Object stores of tests: values of the fixture `s3_port`, the options of a spec, and a store that is cut off."""
+"""Object stores of tests: values of the fixture `s3_port`, pipelines that move, and a store that is cut off."""
 
 from __future__ import annotations
 
@@ -30,6 +30,36 @@ def options_of(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> d
         "access_key_id": KEYS["access_key_id"],
         "secret_access_key": "${env:STORE_SECRET}",
     }
+
+
+def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> None:
+    """Keep the pipeline's memory in the bucket. `port`: of a wire to it."""
+    pipeline.address = bucket.address("eos/orders")
+    pipeline.spec["checkpoint"] |= {
+        "location": str(pipeline.address),
+        "location_options": options_of(pipeline, bucket, port),
+    }
+    move(pipeline)
+
+
+def move(pipeline: Pipeline) -> None:
+    """Let the next driver begin in an empty folder."""
+    pipeline.spec["checkpoint"]["scratch"] = f"./machine-{len(pipeline.processes)}"
+
+
+def driver_at(pipeline: Pipeline, stem: str) -> PipelineProcess:
+    """Start a driver on another machine, and return it when it waits at this point. Until then nothing is wrong."""
+    move(pipeline)
+    process = pipeline.start(arm=[stem])
+    process.await_point(stem)
+    assert pipeline.verdict().clean, stem
+    return process
+
+
+def release_fenced(process: PipelineProcess, stem: str) -> None:
+    """Let a driver that was superseded go on from its point: it ends, and says why."""
+    process.release(stem)
+    process.fail("fenced: ", "another driver of this pipeline has started since")
 
 
 def cut_off_at(process: PipelineProcess, line: Wire, points: Sequence[str], requests: int) -> None:
