@@ -82,7 +82,7 @@ def test_an_id_that_is_new_after_a_moment_is_known(registry: SchemaRegistry, mon
         slept.append(seconds)
         client.register_schema("behind", Schema('{"type": "fixed", "name": "F", "size": 2}', "AVRO"))
 
-    monkeypatch.setattr("connectors.schema_registry.client.time.sleep", meanwhile)
+    monkeypatch.setattr("connectors.schema_registry.client.sleep", meanwhile)
     found = schemas_of(Connection(registry.url), [before, before + 1])
     assert [None if each is None else json.loads(each.text)["size"] for each in found.values()] == [1, 2]
     assert len(slept) == 1

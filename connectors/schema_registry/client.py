@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
+from time import sleep
 from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -97,7 +97,7 @@ def schemas_of(connection: Connection, ids: Sequence[int]) -> dict[int, Register
     found = {each: registry.schema(each) for each in ids}
     late = [each for each, schema in found.items() if schema is None and registry.is_new(each)]
     if 0 < len(late) <= _MOST_LATE:
-        time.sleep(_LATE_S)
+        sleep(_LATE_S)
         found |= {each: registry.schema(each) for each in late}
     registry.note_unknown(each for each in late if found[each] is None)
     return found

@@ -89,7 +89,7 @@ def test_no_more_schemas_are_kept_than_a_process_keeps(monkeypatch: pytest.Monke
 
 def test_an_unknown_id_is_requested_twice_and_then_not_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("connectors.schema_registry.client.time.sleep", slept.append)
+    monkeypatch.setattr("connectors.schema_registry.client.sleep", slept.append)
     with serving(_UNKNOWN) as (server, connection):
         for _ in range(3):
             assert schemas_of(connection, [7, 8]) == {7: None, 8: None}
@@ -113,7 +113,7 @@ def test_an_id_beyond_a_registrys_numbers_is_unknown_without_a_request() -> None
 
 
 def test_many_unknown_ids_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.schema_registry.client.time.sleep", lambda _seconds: pytest.fail("it waits"))
+    monkeypatch.setattr("connectors.schema_registry.client.sleep", lambda _seconds: pytest.fail("it waits"))
     with serving(_UNKNOWN) as (server, connection):
         assert set(schemas_of(connection, range(1, 31)).values()) == {None}
         assert len(server.requests) == 30
@@ -184,7 +184,7 @@ def test_a_schema_is_requested_once() -> None:
 
 
 def test_an_id_that_the_second_request_finds_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connectors.schema_registry.client.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("connectors.schema_registry.client.sleep", lambda _seconds: None)
     with serving(_UNKNOWN, _KNOWN) as (_, connection):
         assert schemas_of(connection, [7]) == {7: RegisteredSchema("AVRO", _FIXED)}
 
