@@ -193,6 +193,11 @@ class Spec(Strict):
         return roots_of(self.inputs, names, self.wanted) if self.sources else []
 
     @property
+    def has_watermark(self) -> bool:
+        """Whether a step has a watermark, which Spark keeps from batch to batch."""
+        return any(step.watermark is not None for step in self.transforms)
+
+    @property
     def trunk(self) -> str | None:
         """The only root; None if there are several, and without sources."""
         roots = self.roots

@@ -104,9 +104,13 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
         check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
+            noted = log.announce(driver.incarnation)
             _fill(folder, manifest, changes, allowed.folder, plan.sources)
+            if changes.operators is not None and (plan.operators or spec.has_watermark):
+                log.keep_first_state(driver.incarnation, head.epoch + 1 if head else 1, manifest.checkpoint_id)
             plans.keep(open_documents(spec), driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
+        log.settle(driver.incarnation, noted)
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)
     message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"

@@ -110,10 +110,11 @@ class StateStore:
     _names: set[str] = field(default_factory=set)  # objects that exist, as far as this driver knows
     _is_listed: bool = False  # `_names` has the objects of other drivers, too
 
-    def restore(self, folder: Path, completed: int) -> KeptState | None:
+    def restore(self, folder: Path, completed: int, first: int = -1) -> KeptState | None:
         """Fill an empty folder with the newest state that is whole; None: before the first checkpoint.
 
-        Raises IdentityError where head has later checkpoints and no state of them is whole.
+        `first`: the checkpoint of the savepoint that the incarnation began from; -1: it began without one. Raises
+        IdentityError where no state is whole that head's checkpoints rest on.
         """
         lacking = "nothing is there"
         for name, kept in self._decided(completed):
@@ -127,9 +128,10 @@ class StateStore:
                 continue
             self._kept[name] = kept
             return kept
-        if completed < 1:
+        oldest = max(first, completed - 1)
+        if oldest < 0:
             return None
-        message = f"the state after checkpoint {completed - 1} is not at {self.storage.describe()}: {lacking}"
+        message = f"the state after checkpoint {oldest} is not at {self.storage.describe()}: {lacking}"
         raise IdentityError(message, remedy="restore the objects of the bucket, or use `eos reset`")
 
     def adopt(self, folder: Path, completed: int) -> KeptState | None:
@@ -271,13 +273,16 @@ class StateStore:
                 at = kept.files[path]
                 content.seek(at.offset)
                 target = folder / path
+                partial = target.with_name(f".{target.name}.partial")  # a savepoint may be taken from this folder
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if _copy(content, target, at.bytes) != at.sha256:
+                if _copy(content, partial, at.bytes) != at.sha256:
+                    partial.unlink()
                     message = f"{path} in {self.storage.describe()}/{self.incarnation}/{pack} has other bytes"
                     raise HeadFormatError(message, remedy=_RESTORE)
                 if match := _OPERATOR.fullmatch(path):  # it names Spark's folder
                     number = int(match["operator"])
-                    target.write_text(operator_at(target.read_text(), folder / "state" / str(number), number))
+                    partial.write_text(operator_at(partial.read_text(), folder / "state" / str(number), number))
+                partial.replace(target)
 
     def _delete_older(self, checkpoint_id: int) -> None:
         """A failure is a warning: the next checkpoint, or the next driver, deletes the rest."""

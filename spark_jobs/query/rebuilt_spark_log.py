@@ -14,25 +14,28 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
+from errno import ENOENT
 from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import SavepointError, SpecError
+from eos.errors import IdentityError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.state_files import state_ids
 from spark_jobs.query.state_keeping import StateKeeping
-from spark_jobs.session.locked_dirs import temporary
+from spark_jobs.query.truncated_files import newest_whole
+from spark_jobs.session.locked_dirs import is_abandoned, temporary
 from twophase.head import BlobStore, naming_storage
 from twophase.head_value import HeadValue
 from twophase.local_blobs import naming
 from twophase.status import Status
-from twophase.values import SparkState
+from twophase.values import CheckpointRecord, SparkState
 from wal.address import ObjectAddress
 from wal.private import replace_durably
 from wal.storage import Storage
@@ -84,12 +87,54 @@ class RebuiltSparkLog(LocalSparkLog):
             found = LocalSparkLog.state(self, incarnation)
         return replace(found, may_lack_plan=self._may_lack_plan(status.head))
 
-    def look(self, incarnation: str, *, has_state: bool) -> SparkState:
-        """Leaves a folder that is there: a query of this process may run in it."""
-        if has_state or self.states.exist(incarnation):
-            message = "the pipeline keeps state in an object store, which cannot be written into a savepoint yet"
-            raise SavepointError(message, remedy="give a folder on a local disk as checkpoint.location")
-        return (LocalSparkLog if self.folder(incarnation).exists() else RebuiltSparkLog).state(self, incarnation)
+    @contextmanager
+    def reading(self, status: Status, *, has_state: bool) -> Iterator[Path]:
+        """The folder of a driver that runs on this machine; else a copy, from the store or from head.
+
+        Without state head has all that Spark needs. With state the store has two checkpoints, and the folder more.
+        """
+        if not has_state and not self.states.exist(status.head.incarnation):
+            with self._copied(lambda folder: self._write(folder, _committed(status))) as folder:
+                yield folder
+        elif own := self._of_drivers(status):
+            yield own[0]
+        else:
+            with self._copied(lambda folder: self._copy_state(status, folder)) as folder:
+                yield folder
+
+    @contextmanager
+    def _copied(self, fill: Callable[[Path], None]) -> Iterator[Path]:
+        """A folder for this block, beside those of drivers. It has another name, and no driver's files."""
+        with temporary(self.location / "spark") as parent:
+            folder = parent / "savepoint"
+            fill(folder)
+            yield folder
+
+    def _copy_state(self, status: Status, folder: Path) -> None:
+        """Raises FileNotFoundError where a driver that runs elsewhere has deleted this state meanwhile."""
+        plans = {each.checkpoint_id: each.offsets_log for each in status.checkpoints}
+        try:
+            with naming_storage():
+                self.states.copy(status.head, folder, plans)
+        except IdentityError as error:
+            now = self.newest()
+            if now is None or now.head.completed == status.head.completed:
+                raise
+            raise FileNotFoundError(ENOENT, error.message, f"state/{status.head.incarnation}") from error
+
+    def _of_drivers(self, status: Status) -> list[Path]:
+        """Folders of drivers on this machine that have the newest state, or the one before; the newest one first.
+
+        A folder without state is being filled or rebuilt. A driver that is frozen has an older one.
+        """
+        head, places = status.head, [path for path in (self.location / "spark").glob("*/") if not is_abandoned(path)]
+        done = {path: newest_whole(path / "commits") for path in (each / head.incarnation for each in places)}
+        newest = sorted(done, key=lambda path: done[path], reverse=True)
+        return [
+            path
+            for path in newest
+            if done[path] >= head.committed - 1 and _has_state(path, status, min(head.committed, done[path]))
+        ]
 
     def check_divisible(self, incarnation: str) -> None:
         message = "state that is kept in an object store cannot be divided yet"
@@ -120,17 +165,14 @@ class RebuiltSparkLog(LocalSparkLog):
         `has_ended`: the driver that head names has ended with nothing planned.
         """
         head, folder = status.head, self.folder(status.head.incarnation)
-        files: dict[str, str] = {}
-        for record in status.checkpoints[:1]:
-            number = record.checkpoint_id
-            files |= {f"offsets/{n}": record.offsets_log for n in (number - 1, number) if n >= 0}
-            files[f"commits/{number}"] = _COMMIT
-        if head.query_id is not None:
-            files["metadata"] = json.dumps({"id": head.query_id})
+        files = _files(head, status.checkpoints[0] if status.checkpoints else None)
         with naming(folder, _SCRATCH):
             shutil.rmtree(folder, ignore_errors=True)
-            for name, content in {**files, _WITHOUT_STATE: _end_of(head) if has_ended else ""}.items():
-                replace_durably(folder / name, content.encode())
+            self._write(folder, {**files, _WITHOUT_STATE: _end_of(head) if has_ended else ""})
+
+    def _write(self, folder: Path, files: Mapping[str, str]) -> None:
+        for name, content in files.items():
+            replace_durably(folder / name, content.encode())
 
     def restore_state(self, head: HeadValue) -> None:
         """Have the state in the folder, and keep it in the store from now on. Raises HeadError, IdentityError.
@@ -163,6 +205,19 @@ class RebuiltSparkLog(LocalSparkLog):
             replace_durably(folder / "offsets" / str(head.completed), plan.encode())
         if head.query_id is not None:
             replace_durably(folder / "metadata", json.dumps({"id": head.query_id}).encode())
+
+    def announce(self, incarnation: str) -> Sequence[str]:
+        """Note it in the store (`tests/model/births.py`). Raises HeadError."""
+        with naming_storage():
+            return self.states.announce(incarnation)
+
+    def keep_first_state(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        """Send it to the store. Raises HeadError, IdentityError."""
+        with naming_storage():
+            self.states.keep_first(incarnation, epoch, self.folder(incarnation), checkpoint_id)
+
+    def settle(self, incarnation: str, noted: Sequence[str]) -> None:
+        self.states.settle(incarnation, noted)
 
     def keep_state(self, head: HeadValue) -> None:
         if self.is_done(head.incarnation, head.completed):
@@ -200,6 +255,38 @@ def _open_ends(spec: Spec) -> Iterator[BlobStore]:
 def _end_of(head: HeadValue) -> str:
     """Each start begins another epoch."""
     return f"{head.incarnation}-{head.epoch:08x}-{head.completed:012x}"
+
+
+def _files(head: HeadValue, record: CheckpointRecord | None) -> dict[str, str]:
+    """Return the files of a query without state after this checkpoint; None: before the first one."""
+    files: dict[str, str] = {}
+    if record is not None:
+        number = record.checkpoint_id
+        files |= {f"offsets/{n}": record.offsets_log for n in (number - 1, number) if n >= 0}
+        files[f"commits/{number}"] = _COMMIT
+    if head.query_id is not None:
+        files["metadata"] = json.dumps({"id": head.query_id})
+    return files
+
+
+def _committed(status: Status) -> dict[str, str]:
+    """Return the files of a query without state after the newest checkpoint that is committed in every sink."""
+    head = status.head
+    record = next((each for each in status.checkpoints if each.checkpoint_id == head.committed), None)
+    if record is None:
+        message = f"head no longer has the record of checkpoint {head.committed}, the newest one that every sink has"
+        raise SavepointError(message, remedy="let the sinks catch up, and try again")
+    return _files(head, record)
+
+
+def _has_state(folder: Path, status: Status, checkpoint_id: int) -> bool:
+    """Whether the folder has the state after this checkpoint. Spark deletes none of it for a hundred batches."""
+    plans = {each.checkpoint_id: each.offsets_log for each in status.checkpoints}
+    try:
+        ids = state_ids((folder / "commits" / str(checkpoint_id)).read_text())
+        return bool(ids) and (folder / "offsets" / str(checkpoint_id)).read_text() == plans.get(checkpoint_id)
+    except FileNotFoundError:
+        return False
 
 
 def _fits(found: SparkState, status: Status) -> bool:

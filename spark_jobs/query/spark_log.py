@@ -6,8 +6,8 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.truncated_files import drop, newest_whole, numbers
 from twophase.head_value import HeadValue
+from twophase.status import Status
 from twophase.values import SparkState
 from wal.durable import sync_all, sync_ancestors
 
@@ -52,12 +53,14 @@ class LocalSparkLog:
             state_partitions={number: count for number, count in partitions.items() if count is not None},
         )
 
-    def look(self, incarnation: str, *, has_state: bool) -> SparkState:
-        """As `state`, beside a query that may run in this process. Raises SavepointError where files are missing.
+    @contextmanager
+    def reading(self, status: Status, *, has_state: bool) -> Iterator[Path]:
+        """Spark's folder for this block, for a savepoint beside a query that may run.
 
-        `has_state`: steps of the query keep some, also where none is kept yet.
+        `has_state`: steps of the query keep some, or have a watermark. Raises FileNotFoundError where a driver has
+        completed another checkpoint meanwhile, what `restore_state` raises, and OSError.
         """
-        return self.state(incarnation)
+        yield self.folder(status.head.incarnation)
 
     def is_done(self, incarnation: str, checkpoint_id: int) -> bool:
         """Whether Spark has marked this batch as done, or there is none: Spark renames `commits/N` into place."""
@@ -148,6 +151,22 @@ class LocalSparkLog:
 
     def restore_state(self, head: HeadValue) -> None:
         """Called before a query with state, or with a watermark, starts. Nothing to do: its folder stays."""
+
+    def announce(self, incarnation: str) -> Sequence[str]:
+        """Called by a start from a savepoint, once it has read head. Return incarnations that earlier ones have left.
+
+        Here none: their folders are swept by their locks.
+        """
+        return ()
+
+    def keep_first_state(self, incarnation: str, epoch: int, checkpoint_id: int) -> None:
+        """Called by a start from a savepoint with state, before head has the incarnation. Its folder is filled.
+
+        Nothing to do: the folder stays.
+        """
+
+    def settle(self, incarnation: str, noted: Sequence[str]) -> None:
+        """Delete what earlier starts have left (`announce`), once head has this incarnation. Here nothing."""
 
     def keep_state(self, head: HeadValue) -> None:
         """Called often while a query runs, and returns at once: its newest checkpoint may be done."""

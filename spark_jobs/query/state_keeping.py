@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from eos.errors import IdentityError
 from spark_jobs.query.kept_state import StateStore
@@ -19,6 +20,9 @@ from wal.errors import StorageError
 from wal.storage import Storage
 
 _log = logging.getLogger("eos.state")
+
+_NOTES: Final = "births"
+"""Folder of the notes that starts from a savepoint leave. No incarnation has so short a name."""
 
 
 class StateKeeping:
@@ -44,7 +48,7 @@ class StateKeeping:
         """
         store = StateStore(self._open(), head.incarnation, head.epoch, plans)
         began_s = time.monotonic()
-        kept = (store.adopt if is_filled else store.restore)(folder, head.completed)
+        kept = store.adopt(folder, head.completed) if is_filled else store.restore(folder, head.completed, _first(head))
         if kept is not None and not is_filled:
             took_s = time.monotonic() - began_s
             _log.info(
@@ -73,6 +77,48 @@ class StateKeeping:
         if sent is not None:
             sent.result()
 
+    def copy(self, head: HeadValue, folder: Path, plans: Mapping[int, str]) -> None:
+        """Fill an empty folder beside a driver, for a savepoint. Raises as `begin`.
+
+        A driver may delete this state meanwhile: then it has completed other checkpoints than `head`.
+        """
+        StateStore(self._open(), head.incarnation, head.epoch, plans).restore(folder, head.completed, _first(head))
+
+    def announce(self, incarnation: str) -> Sequence[str]:
+        """Note that a start from a savepoint prepares this incarnation. Return those that earlier starts have noted.
+
+        Called once head is read, and before any state is sent (`tests/model/births.py`). Raises StorageError.
+        """
+        storage = self._open()
+        noted = [name.removeprefix(f"{_NOTES}/") for name in storage.names(_NOTES)]
+        storage.prepare(_NOTES)
+        note = storage.create(f"{_NOTES}/{incarnation}")
+        try:
+            note.publish()
+        finally:
+            note.discard()
+        return noted
+
+    def keep_first(self, incarnation: str, epoch: int, folder: Path, checkpoint_id: int) -> None:
+        """Send the state of a savepoint, before head has the incarnation. `epoch`: that it begins with.
+
+        Raises as `begin`.
+        """
+        _keep(StateStore(self._open(), incarnation, epoch), folder, checkpoint_id)
+
+    def settle(self, incarnation: str, noted: Sequence[str]) -> None:
+        """Delete the state that earlier starts have left unfinished: head has this incarnation. Then delete the notes.
+
+        A failure is a warning: the next start from a savepoint deletes the rest.
+        """
+        try:
+            storage = self._open()
+            for each in (*noted, incarnation):
+                if each == incarnation or self.forget(each):
+                    storage.delete(f"{_NOTES}/{each}")
+        except StorageError as error:
+            _log.warning("notes of starts from a savepoint stay: %s", error.message)
+
     def exist(self, incarnation: str) -> bool:
         """Whether any state of the incarnation is kept. Raises HeadError."""
         with naming_storage():
@@ -88,6 +134,11 @@ class StateKeeping:
             _log.warning("the state of incarnation %s stays: %s", incarnation, error.message)
             return False
         return True
+
+
+def _first(head: HeadValue) -> int:
+    """The checkpoint that the incarnation began with; -1: none."""
+    return head.origin.checkpoint_id if head.origin is not None else -1
 
 
 def _keep(store: StateStore, folder: Path, checkpoint_id: int) -> None:

@@ -56,11 +56,6 @@ _SPARK_ERRORS = (PySparkException, Py4JError, ConnectionError)
 """Errors of a call into the JVM, also after the JVM has ended."""
 
 
-def has_watermark(spec: Spec) -> bool:
-    """Return whether a step of the spec has a watermark."""
-    return any(step.watermark is not None for step in spec.transforms)
-
-
 @dataclass(slots=True)
 class QueryRun:
     """One query from its start to its end, under one epoch."""
@@ -185,7 +180,7 @@ class QueryRun:
         self.withheld.warn_if_overdue(time.time())
 
     def _start(self, *, until_caught_up: bool) -> StreamingQuery:
-        self._progress.has_state = self.pipeline.stateful or has_watermark(self.spec)
+        self._progress.has_state = self.pipeline.stateful or self.spec.has_watermark
         folder = self.log.folder(self.driver.owned.incarnation)
         run = copy_context().run  # the lines that Spark's thread logs are of this pipeline, too
         writer = (

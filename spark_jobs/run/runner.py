@@ -36,7 +36,7 @@ from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pausing import Pausing
 from spark_jobs.run.pipeline import Pipeline, build, types_of
-from spark_jobs.run.query_run import QueryRun, has_watermark
+from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.run.restarting import RestartRequests
@@ -213,7 +213,7 @@ class Runner:
             self._report_schemas(lasting.sources, pipeline)
             plan = plan_of(spec, pipeline.rows)
             check_in_place(plans.kept(open_documents(spec), driver.owned.incarnation), plan)
-            if pipeline.stateful or has_watermark(spec):
+            if pipeline.stateful or spec.has_watermark:
                 log.restore_state(driver.owned)
             if lasting.until_readable is not None:
                 lasting.until_readable.begin(driver.owned)

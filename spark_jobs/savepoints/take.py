@@ -14,11 +14,12 @@ import platform
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from errno import ENOENT
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -26,10 +27,11 @@ from typing import Final
 from connectors.registry import open_documents
 from connectors.spec import Spec
 from eos.errors import ConnectorError, SavepointError, SpecError
-from spark_jobs.observe.head_reader import read_history
+from spark_jobs.observe.head_reader import read_head, read_history
 from spark_jobs.observe.run_lock import running
 from spark_jobs.query.rebuilt_spark_log import spark_log
-from spark_jobs.query.state_files import hash_of, needed
+from spark_jobs.query.state_files import hash_of, needed, state_ids
+from spark_jobs.query.truncated_files import newest_whole
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Entry, Manifest
@@ -66,8 +68,13 @@ class Point:
         return self.head.completed
 
 
-def newest(spec: Spec) -> Point:
-    """The newest checkpoint that is done everywhere. Raises SavepointError where there is none, HeadError."""
+@contextmanager
+def newest(spec: Spec) -> Iterator[Point]:
+    """The newest checkpoint that is done everywhere, with Spark's folder for this block.
+
+    Raises SavepointError where there is none, HeadError, IdentityError; FileNotFoundError where a driver has completed
+    another one meanwhile; OSError.
+    """
     if not spec.sources:
         message = f"{spec.pipeline} is written by a job of your own, whose Spark checkpoint is not known here"
         raise SavepointError(message, remedy="savepoints are of pipelines that `eos run` runs")
@@ -81,15 +88,25 @@ def newest(spec: Spec) -> Point:
             f"{spec.pipeline} is stopped, and checkpoint {head.completed} is decided and not yet committed everywhere: "
             "what of it is in the sinks would not be in the savepoint"
         )
-        raise SavepointError(message, remedy="`eos run --until-caught-up` brings it to its end; take one then")
+        remedy = "`eos run --until-caught-up` brings it to its end; take one then"
+        if spec.checkpoint.is_shared:
+            remedy = f"where a driver runs on another machine, try again; else {remedy}"
+        raise SavepointError(message, remedy=remedy)
     log, plan = spark_log(spec), plans.kept(open_documents(spec), head.incarnation)
     has_state = plan is not None and bool(plan.operators)
-    number = min(head.committed, log.look(head.incarnation, has_state=has_state).newest_committed)
-    if number < 0:
-        message = f"{log.folder(head.incarnation)} has no batch that is done, and head has checkpoint {head.committed}"
-        raise SavepointError(message, remedy="where Spark's checkpoint is there, run the pipeline once until caught up")
-    at = replace(
-        head,
+    with log.reading(status, has_state=has_state or spec.has_watermark) as folder:
+        number = min(head.committed, newest_whole(folder / "commits"))
+        if number < 0:
+            message = f"Spark's checkpoint has no batch that is done, and head has checkpoint {head.committed}"
+            remedy = "where Spark's checkpoint is there, run the pipeline once until caught up"
+            raise SavepointError(message, remedy=remedy)
+        yield Point(_head_at(status, number), status, folder, plan, is_running)
+
+
+def _head_at(status: Status, number: int) -> HeadValue:
+    """Return head as it was when this checkpoint was the newest. Raises SavepointError as `positions_at`."""
+    return replace(
+        status.head,
         nonces=(),
         completed=number,
         committed=number,
@@ -98,7 +115,6 @@ def newest(spec: Spec) -> Point:
         positions=positions_at(status, number),
         records=(),
     )
-    return Point(at, status, log.folder(head.incarnation), plan, is_running)
 
 
 def positions_at(status: Status, number: int) -> Mapping[str, Positions]:
@@ -147,13 +163,12 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
         make_durable(into)
         sweep(into.glob(f"savepoint-*{PARTIAL}"))
         for attempt in range(_TRIES):
-            point = newest(spec)
             try:
-                with _pinned(spec, point) as files:
+                with newest(spec) as point, _pinned(spec, point) as files:
                     return _write(into, point, files)
-            except FileNotFoundError as error:  # Spark has deleted it: a newer checkpoint is there by now
-                if attempt == _TRIES - 1 or running(spec) is None:
-                    raise _gone(point, error) from error
+            except FileNotFoundError as error:  # a newer checkpoint is there by now
+                if attempt == _TRIES - 1 or (running(spec) is None and not spec.checkpoint.is_shared):
+                    raise _gone(spec, error) from error
                 _log.info("savepoint: %s has gone meanwhile, it is begun again", error.filename)
     except OSError as error:
         message = f"{error.filename or into}: {error.strerror}"
@@ -170,8 +185,18 @@ def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
             pins[path] = place / path
             pins[path].parent.mkdir(parents=True, exist_ok=True)
             _pin(point.spark / path, pins[path])
+        _check_state(spec, point, pins)
         faults.point("savepoint-pinned", point.number)
         yield pins
+
+
+def _check_state(spec: Spec, point: Point, pins: Mapping[str, Path]) -> None:
+    """Raise FileNotFoundError where a driver has rebuilt its folder meanwhile, without its state."""
+    if not spec.checkpoint.is_scratch or point.plan is None or not point.plan.operators:
+        return
+    commit = f"commits/{point.number}"
+    if not state_ids(pins[commit].read_text()):
+        raise FileNotFoundError(ENOENT, "a driver rebuilds it", str(point.spark / commit))
 
 
 def _pin(source: Path, target: Path) -> None:
@@ -240,13 +265,15 @@ def _copy(source: Path, target: Path) -> Entry:
     return Entry(*hash_of(target))
 
 
-def _gone(point: Point, error: OSError) -> SavepointError:
-    waiting: Sequence[int] = range(point.number, point.status.head.completed)
-    behind = f"; sinks are behind by {len(waiting)} checkpoints" if len(waiting) > 1 else ""
-    message = f"Spark no longer has {error.filename or error} of checkpoint {point.number}{behind}"
-    return SavepointError(
-        message, remedy="let the sinks catch up, or the pipeline complete a checkpoint, and try again"
-    )
+def _gone(spec: Spec, error: OSError) -> SavepointError:
+    head = read_head(spec)
+    waiting = head.waiting if head is not None else 0
+    behind = f"; sinks are behind by {waiting} checkpoints" if waiting > 1 else ""
+    message = f"Spark no longer has {error.filename or error}{behind}"
+    remedy = "let the sinks catch up, or the pipeline complete a checkpoint, and try again"
+    if spec.checkpoint.is_scratch:
+        remedy += "; a driver that runs elsewhere deletes older state: give the command on its machine, or stop it"
+    return SavepointError(message, remedy=remedy)
 
 
 class Savepoints:

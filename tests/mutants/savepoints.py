@@ -11,7 +11,7 @@ MUTANTS: Final = (
         name="a savepoint takes a checkpoint that Spark has not done",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
-        before="min(head.committed, log.look(head.incarnation, has_state=has_state).newest_committed)",
+        before='min(head.committed, newest_whole(folder / "commits"))',
         after="head.committed",
         caught_by=(
             "tests/spark_jobs/savepoints/test_take.py::test_positions_before_a_checkpoint_whose_record_is_gone_are_not_guessed",
