@@ -8,6 +8,9 @@ from typing import Any
 
 from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import Pipeline
+from integration_tests.harness.pipeline_process import PipelineProcess
+from integration_tests.harness.stores import move
+from spark_jobs.savepoints import manifest as manifests
 
 ONCE = {"name": "once", "python": "once:once", "from": "rows", "options": {"column": "id"}}
 _STEP = "def once(rows, column):\n    return rows.dropDuplicates([column])\n"
@@ -48,6 +51,25 @@ def take(pipeline: Pipeline, eos: CommandLine, into: Path) -> Path:
     folder = Path(taken["folder"])
     assert facts(pipeline, eos, "inspect", str(folder))["damage"] == []
     return folder
+
+
+def take_elsewhere(pipeline: Pipeline, into: Path) -> Path:
+    """Take a savepoint by a process on a machine of its own, which has none of the pipeline's files."""
+    if pipeline.address is not None:
+        move(pipeline)
+    process = pipeline.command("savepoint", str(into), "--json")
+    process.succeed()
+    output = process.output()
+    folder = Path(json.loads(output[output.index("{\n") :])["folder"])
+    assert manifests.damage(folder, manifests.read(folder)) == []
+    return folder
+
+
+def begin_from(pipeline: Pipeline, savepoint: Path, *options: str, arm: str = "") -> PipelineProcess:
+    """Start from the savepoint until it has caught up, on another machine."""
+    move(pipeline)
+    given = ("--until-caught-up", "--from-savepoint", str(savepoint), *options)
+    return pipeline.command("run", *given, arm=[arm] if arm else [])
 
 
 def rescale(pipeline: Pipeline, eos: CommandLine, partitions: int) -> None:

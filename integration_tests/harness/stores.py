@@ -32,9 +32,9 @@ def options_of(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> d
     }
 
 
-def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> None:
+def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None, prefix: str = "eos/orders") -> None:
     """Keep the pipeline's memory in the bucket. `port`: of a wire to it."""
-    pipeline.address = bucket.address("eos/orders")
+    pipeline.address = bucket.address(prefix)
     pipeline.spec["checkpoint"] |= {
         "location": str(pipeline.address),
         "location_options": options_of(pipeline, bucket, port),
@@ -45,6 +45,12 @@ def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None) ->
 def move(pipeline: Pipeline) -> None:
     """Let the next driver begin in an empty folder."""
     pipeline.spec["checkpoint"]["scratch"] = f"./machine-{len(pipeline.processes)}"
+
+
+def kept_states(bucket: Bucket) -> list[tuple[str, int]]:
+    """Return the states in the bucket, by incarnation and checkpoint."""
+    found = [key.split("/")[-2:] for key in bucket.listed() if key.endswith(".state")]
+    return [(incarnation, int(name[:12])) for incarnation, name in found]
 
 
 def driver_at(pipeline: Pipeline, stem: str) -> PipelineProcess:
