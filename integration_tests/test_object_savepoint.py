@@ -1,4 +1,4 @@
-"""Savepoints of a pipeline with state in an object store: from a driver's folder, or from the store; whole or absent."""
+"""Savepoints of a pipeline with state in an object store: whole or absent, from a driver's folder or from the store."""
 
 from __future__ import annotations
 

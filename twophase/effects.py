@@ -87,8 +87,11 @@ Returns the rows of each task and sink, when the job has ended.
 class StateRescaler(Protocol):
     """An operation that repartitions Spark's state. The caller of `Driver.rescale` implements it."""
 
-    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
-        """Let Spark write and commit that batch, unless it has already. Return Failed only if no part still runs."""
+    def rewrite(self, head: HeadValue, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
+        """Let Spark write and commit that batch, unless it has already, and keep its state: no start can repeat it.
+
+        Return Failed only if no part still runs.
+        """
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:
         """Delete the plan of that batch if it belongs to a rescale and Spark has not committed it."""
@@ -137,7 +140,7 @@ class Effects:
                 return self.rewrite_missing(action.scope, action.record, action.lost)
             case messages.RescaleState():
                 assert self.rewriter is not None
-                return self.rewriter.rewrite(action.incarnation, action.checkpoint_id, action.state_partitions)
+                return self.rewriter.rewrite(action.head, action.checkpoint_id, action.state_partitions)
             case messages.DropPlan():
                 assert self.rewriter is not None
                 self.rewriter.drop_plan(action.incarnation, action.checkpoint_id)

@@ -230,9 +230,12 @@ class RewriteMissing(Action[Acknowledged | Failed]):
 
 @dataclass(frozen=True, slots=True)
 class RescaleState(Action[StateRescaled | Failed]):
-    """Repartition Spark's state into `state_partitions`, by a batch of this number that reads nothing."""
+    """Repartition Spark's state into `state_partitions`, by a batch of this number that reads nothing.
 
-    incarnation: str
+    `head`: as this driver owns it. The answer is StateRescaled once a start can have that state, on any machine.
+    """
+
+    head: HeadValue
     checkpoint_id: int
     state_partitions: int
 

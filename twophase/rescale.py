@@ -62,7 +62,7 @@ def rescale(
         return Rescaled(owned.head, before, before)
     if before == partitions:
         return Rescaled(owned.head, before, before)
-    answer = yield from messages.RescaleState(owned.head.incarnation, number, partitions)
+    answer = yield from messages.RescaleState(owned.head, number, partitions)
     if isinstance(answer, Failed):
         yield from _take_back(owned, number)
         raise answer.error

@@ -111,6 +111,7 @@ def _plan(spec: Spec, wanted: int) -> Plan:
     """
     check_stopped(spec)
     head, log = _head(spec), spark_log(spec)
+    log.fetch_state(head)
     log.check_divisible(head.incarnation)
     spark = log.state(head.incarnation)
     before, unfinished = spark.state_partitions.get(head.completed, 0), None
@@ -169,6 +170,8 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
             head, known = _head(spec), KnownSinks(spec.checkpoint.folder)
             for name, committer in driver.committers.items():
                 known.announce_slots(head, name, committer.slots)
-            return driver.rescale(state_partitions, Rewriting(spark, log, out.say))
+            done = driver.rescale(state_partitions, Rewriting(spark, log, out.say))
+            log.note_end(done.head)
+            return done
     finally:
         spark.stop()

@@ -11,7 +11,7 @@ import logging
 import shutil
 import stat
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -35,11 +35,13 @@ from eos.errors import (
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.rewriting import Lost, kept
 from spark_jobs.query.plan import is_deterministic, is_stateful
+from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.session.failures import translate
 from spark_jobs.session.locked_dirs import temporary
+from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.repair import Loss
@@ -106,7 +108,7 @@ class Rerun:
                 message = f"sink {sink}: a step of it is not deterministic, so that other rows would be written"
                 raise SpecError(message, remedy=_RESTART)
         if any(map(is_stateful, frames.values())):
-            self._before(record, stateful=True).files()
+            self._before(record, stateful=True).check()
         for entry in self.spec.sources:
             ranges = record.ranges.get(entry.name, ())
             known = StartingPoint(head.positions[entry.name], head.identities[entry.name])
@@ -206,25 +208,29 @@ class Rerun:
 
     def _before(self, record: CheckpointRecord, *, stateful: bool) -> CheckpointBefore:
         plans = {each.checkpoint_id: each.offsets_log for each in self.history.checkpoints}
-        return CheckpointBefore(self.spec.checkpoint.folder, record, None if stateful else plans, _RESTART)
+        log, head = spark_log(self.spec), self.history.head
+        return CheckpointBefore(log, head, record, None if stateful else plans, _RESTART)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointBefore:
     """What Spark had when it planned the batch of `record`: a query over a copy of it plans that batch once more."""
 
-    location: Path  # checkpoint.location of the spec
+    log: LocalSparkLog
+    head: HeadValue
     record: CheckpointRecord
     plans: Mapping[int, str] | None  # `offsets/N` by checkpoint, as head has them; None: the query keeps state
     remedy: str  # of state that is gone
 
-    def files(self) -> list[str]:
-        """Paths in Spark's folder that the copy begins with.
+    def check(self) -> None:
+        """Raise SpecError where the state is gone, or there was none; SavepointError for what cannot be read."""
+        with self._rests_on() as folder:
+            self._files(folder)
 
-        Raises SpecError where Spark has deleted some, or had no state; SavepointError for what cannot be read.
-        """
-        number, folder = self.record.checkpoint_id, self._own()
-        if self.plans is not None or number == 0:
+    def _files(self, folder: Path) -> list[str]:
+        """Paths in Spark's folder that the copy begins with."""
+        number = self.record.checkpoint_id
+        if not self._needs_state:
             return ["metadata"]
         try:
             if not state_ids((folder / "commits" / str(number - 1)).read_text()):
@@ -239,12 +245,12 @@ class CheckpointBefore:
 
     @contextmanager
     def copied(self) -> Iterator[Path]:
-        """The copy, for this block. Raises what `files` raises, and OSError."""
+        """The copy, for this block. Raises what `check` raises, and OSError."""
         number = self.record.checkpoint_id
-        with _folder(self.location) as folder:
-            for path in self.files():
+        with _folder(self.log.location) as folder, self._rests_on() as own:
+            for path in self._files(own):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(self._own() / path, folder / path)
+                shutil.copy(own / path, folder / path)
             for log in ("offsets", "commits"):
                 (folder / log).mkdir(exist_ok=True)
             if self.plans is not None and number > 0:  # head keeps the record before the first that is not committed
@@ -253,8 +259,24 @@ class CheckpointBefore:
             (folder / "offsets" / str(number)).write_text(self.record.offsets_log)
             yield folder
 
-    def _own(self) -> Path:
-        return LocalSparkLog(self.location).folder(self.record.scope.incarnation)
+    @property
+    def _needs_state(self) -> bool:
+        return self.plans is None and self.record.checkpoint_id > 0
+
+    @contextmanager
+    def _rests_on(self) -> Iterator[Path]:
+        """Spark's folder, with the state before the batch if it needs one."""
+        if not self._needs_state:
+            yield self.log.folder(self.head.incarnation)
+            return
+        number = self.record.checkpoint_id
+        with ExitStack() as held:
+            try:
+                folder = held.enter_context(self.log.state_after(self.head, number - 1))
+            except IdentityError as error:
+                message = f"the state before checkpoint {number} is not kept any more: {error.message}"
+                raise SpecError(message, remedy=self.remedy) from error
+            yield folder
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.runner import Runner
 from spark_jobs.session.failures import translate
+from twophase.head_value import HeadValue
 from twophase.messages import Failed, StateRescaled
 
 _log: Final = logging.getLogger("eos.rescale")
@@ -41,9 +42,14 @@ class Rewriting:
     log: LocalSparkLog
     tell: Callable[[str], None]  # how far it is, every two seconds
 
-    def rewrite(self, incarnation: str, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
-        """Raises SparkUnavailableError if Spark is gone: what it has begun the same command brings to its end."""
-        started_at = time.time()
+    def rewrite(self, head: HeadValue, checkpoint_id: int, state_partitions: int) -> StateRescaled | Failed:
+        """Raises SparkUnavailableError if Spark is gone: what it has begun the same command brings to its end.
+
+        Raises HeadError, IdentityError where the state cannot be kept in the store of the location.
+        """
+        started_at, incarnation = time.time(), head.incarnation
+        self.log.restore_state(head)
+        self.log.await_state(checkpoint_id - 1)
         if self.log.state(incarnation).newest_committed < checkpoint_id:
             try:
                 self.log.check_divisible(incarnation)
@@ -55,6 +61,7 @@ class Rewriting:
             except (Py4JError, ConnectionError) as error:
                 raise translate(error, "dividing the state") from error
         os.sync()  # Spark does not: what is decided on this must outlast a power cut
+        self.log.keep_undecided_state(checkpoint_id)
         return StateRescaled(self.log.offsets_log(incarnation, checkpoint_id), started_at, time.time())
 
     def drop_plan(self, incarnation: str, checkpoint_id: int) -> None:

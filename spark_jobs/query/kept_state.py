@@ -73,10 +73,13 @@ class KeptState:
         return sum(each.bytes for each in self.files.values())
 
 
-def choices(names: Collection[str], completed: int) -> list[str]:
-    """Return the manifests that a start may use, best first: after the newest completed checkpoint, or before it."""
+def choices(names: Collection[str], completed: int, oldest: int = -1) -> list[str]:
+    """Return the manifests that a start may use, best first: after the newest completed checkpoint, or before it.
+
+    `oldest`: none of an older checkpoint than this one, which Spark cannot repeat.
+    """
     found = [match for name in names if (match := _MANIFEST.fullmatch(name))]
-    usable = [each for each in found if int(each["checkpoint"]) in (completed, completed - 1)]
+    usable = [each for each in found if int(each["checkpoint"]) in range(max(completed - 1, oldest), completed + 1)]
     usable.sort(key=lambda each: (int(each["checkpoint"]), int(each["epoch"])), reverse=True)
     return [each[0] for each in usable]
 
@@ -110,14 +113,13 @@ class StateStore:
     _names: set[str] = field(default_factory=set)  # objects that exist, as far as this driver knows
     _is_listed: bool = False  # `_names` has the objects of other drivers, too
 
-    def restore(self, folder: Path, completed: int, first: int = -1) -> KeptState | None:
+    def restore(self, folder: Path, completed: int, oldest: int = -1) -> KeptState | None:
         """Fill an empty folder with the newest state that is whole; None: before the first checkpoint.
 
-        `first`: the checkpoint of the savepoint that the incarnation began from; -1: it began without one. Raises
-        IdentityError where no state is whole that head's checkpoints rest on.
+        `oldest`: see `choices`. Raises IdentityError where no state is whole that head's checkpoints rest on.
         """
         lacking = "nothing is there"
-        for name, kept in self._decided(completed):
+        for name, kept in self._decided(completed, oldest):
             try:
                 self._fill(folder, kept)
             except (ObjectMissingError, HeadFormatError) as error:
@@ -128,10 +130,10 @@ class StateStore:
                 continue
             self._kept[name] = kept
             return kept
-        oldest = max(first, completed - 1)
-        if oldest < 0:
+        lost = max(oldest, completed - 1)
+        if lost < 0:
             return None
-        message = f"the state after checkpoint {oldest} is not at {self.storage.describe()}: {lacking}"
+        message = f"the state after checkpoint {lost} is not at {self.storage.describe()}: {lacking}"
         raise IdentityError(message, remedy="restore the objects of the bucket, or use `eos reset`")
 
     def adopt(self, folder: Path, completed: int) -> KeptState | None:
@@ -142,8 +144,10 @@ class StateStore:
             return kept
         return None
 
-    def keep(self, folder: Path, checkpoint_id: int) -> int:
+    def keep(self, folder: Path, checkpoint_id: int, *, is_decided: bool = True) -> int:
         """Store the state after a checkpoint that head has completed, then delete older ones. Return bytes sent.
+
+        Without a decision nothing is deleted: this driver may be fenced, and another one may read an older state.
 
         Raises IdentityError where Spark's files are not whole, FileNotFoundError where it has deleted some.
         """
@@ -160,12 +164,13 @@ class StateStore:
         kept = self._publish(name, KeptState(checkpoint_id, files, packs))
         faults.point("state-kept", checkpoint_id)
         self._kept[name] = kept
-        self._delete_older(checkpoint_id)
+        if is_decided:
+            self._delete_older(checkpoint_id)
         return sum(each.bytes for each in sent.values())
 
-    def _decided(self, completed: int) -> Iterator[tuple[str, KeptState]]:
+    def _decided(self, completed: int, oldest: int = -1) -> Iterator[tuple[str, KeptState]]:
         """The states that a start may use, best first; none of a history that head has left (it was set back)."""
-        for name, kept in self._usable(completed, skips_damaged=True):
+        for name, kept in self._usable(completed, oldest, skips_damaged=True):
             number = kept.checkpoint_id
             plan, found = self.plans.get(number), kept.files.get(f"offsets/{number}")
             if plan is None or (found is not None and found.sha256 == sha256_of(plan.encode())):
@@ -173,9 +178,11 @@ class StateStore:
             else:
                 _log.warning("%s belongs to another plan than head has decided", self._place(name))
 
-    def _usable(self, completed: int, *, skips_damaged: bool = False) -> Iterator[tuple[str, KeptState]]:
+    def _usable(
+        self, completed: int, oldest: int = -1, *, skips_damaged: bool = False
+    ) -> Iterator[tuple[str, KeptState]]:
         """The states after these checkpoints, best first. Raises HeadFormatError for a damaged one."""
-        for name in choices(self._list(), completed):
+        for name in choices(self._list(), completed, oldest):
             try:
                 kept = self._read(name)
             except ObjectMissingError:  # an older driver has deleted it since

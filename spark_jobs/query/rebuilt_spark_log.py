@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from errno import ENOENT
 from functools import cache, partial
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from connectors.registry import open_head
 from connectors.spec import Spec
-from eos.errors import IdentityError, SavepointError, SpecError
+from eos.errors import IdentityError, SavepointError
 from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_files import state_ids
@@ -64,6 +64,7 @@ class RebuiltSparkLog(LocalSparkLog):
     """Reads head and its two newest records. Raises HeadError."""
     ends: Callable[[], AbstractContextManager[BlobStore]]
     """Opens the shelf that names the drivers which have ended with nothing planned. Raises HeadError."""
+    elsewhere: ClassVar[str] = "give a folder with another path as `checkpoint.scratch`"
     states: StateKeeping
     """Keeps Spark's state in the store, once `restore_state` was called."""
 
@@ -112,15 +113,39 @@ class RebuiltSparkLog(LocalSparkLog):
 
     def _copy_state(self, status: Status, folder: Path) -> None:
         """Raises FileNotFoundError where a driver that runs elsewhere has deleted this state meanwhile."""
-        plans = {each.checkpoint_id: each.offsets_log for each in status.checkpoints}
+        plans = _plans(status)
         try:
             with naming_storage():
-                self.states.copy(status.head, folder, plans)
+                self.states.copy(status.head, folder, plans, _oldest(status))
         except IdentityError as error:
             now = self.newest()
             if now is None or now.head.completed == status.head.completed:
                 raise
             raise FileNotFoundError(ENOENT, error.message, f"state/{status.head.incarnation}") from error
+
+    @contextmanager
+    def state_after(self, head: HeadValue, checkpoint_id: int) -> Iterator[Path]:
+        """A copy from the store, which has the state of two checkpoints."""
+        plans = _plans(self.newest())
+
+        def fill(folder: Path) -> None:
+            with naming_storage():
+                self.states.copy(head, folder, plans, oldest=checkpoint_id, completed=checkpoint_id)
+
+        with self._copied(fill) as folder:
+            yield folder
+
+    def fetch_state(self, head: HeadValue) -> None:
+        self.state(head.incarnation)  # rebuilds the folder
+        with naming_storage():
+            has_state = self.states.exist(head.incarnation)
+        if has_state:
+            self.restore_state(head)
+
+    def keep_undecided_state(self, checkpoint_id: int) -> None:
+        """Send it to the store. Raises HeadError, IdentityError."""
+        with naming_storage():
+            self.states.keep_undecided(checkpoint_id)
 
     def _of_drivers(self, status: Status) -> list[Path]:
         """Folders of drivers on this machine that have the newest state, or the one before; the newest one first.
@@ -135,10 +160,6 @@ class RebuiltSparkLog(LocalSparkLog):
             for path in newest
             if done[path] >= head.committed - 1 and _has_state(path, status, min(head.committed, done[path]))
         ]
-
-    def check_divisible(self, incarnation: str) -> None:
-        message = "state that is kept in an object store cannot be divided yet"
-        raise SpecError(message, remedy="leave it as it is, or use `eos reset`")
 
     def note_end(self, head: HeadValue) -> None:
         """Note beside head that this driver ended with nothing planned, unless its newest plan is undecided."""
@@ -183,20 +204,16 @@ class RebuiltSparkLog(LocalSparkLog):
         folder = self.folder(head.incarnation)
         mark = folder / _WITHOUT_STATE
         lacks_state = mark.exists()
-        plans = self._plans()
+        status = self.newest()
+        plans, oldest = _plans(status), _oldest(status)
         with naming(folder, _SCRATCH), naming_storage():
             if lacks_state:
                 shutil.rmtree(folder)
                 replace_durably(mark, b"")
-            self.states.begin(head, folder, plans, is_filled=not lacks_state)
+            self.states.begin(head, folder, plans, oldest, is_filled=not lacks_state)
             if lacks_state:
                 self._add_plan(head, plans.get(head.completed))
                 mark.unlink()
-
-    def _plans(self) -> dict[int, str]:
-        """What head has decided, by checkpoint: of older ones, as far as it retains their records."""
-        status = self.newest()
-        return {each.checkpoint_id: each.offsets_log for each in status.checkpoints} if status is not None else {}
 
     def _add_plan(self, head: HeadValue, plan: str | None) -> None:
         """Add head's plan and the query's id to the kept files."""
@@ -257,6 +274,24 @@ def _end_of(head: HeadValue) -> str:
     return f"{head.incarnation}-{head.epoch:08x}-{head.completed:012x}"
 
 
+def _plans(status: Status | None) -> dict[int, str]:
+    """Return what head has decided, by checkpoint, of the records that were read."""
+    return {each.checkpoint_id: each.offsets_log for each in status.checkpoints} if status is not None else {}
+
+
+def _oldest(status: Status | None) -> int:
+    """Return the newest completed checkpoint, if Spark cannot repeat it; else -1: the state before it will do.
+
+    It is a rescale, or another incarnation has written its rows.
+    """
+    if status is None:
+        return -1
+    head, records = status.head, status.checkpoints
+    is_rescale = bool(records) and records[0].state_partitions is not None
+    is_first = head.origin is not None and head.origin.checkpoint_id == head.completed
+    return head.completed if is_rescale or is_first else -1
+
+
 def _files(head: HeadValue, record: CheckpointRecord | None) -> dict[str, str]:
     """Return the files of a query without state after this checkpoint; None: before the first one."""
     files: dict[str, str] = {}
@@ -281,7 +316,7 @@ def _committed(status: Status) -> dict[str, str]:
 
 def _has_state(folder: Path, status: Status, checkpoint_id: int) -> bool:
     """Whether the folder has the state after this checkpoint. Spark deletes none of it for a hundred batches."""
-    plans = {each.checkpoint_id: each.offsets_log for each in status.checkpoints}
+    plans = _plans(status)
     try:
         ids = state_ids((folder / "commits" / str(checkpoint_id)).read_text())
         return bool(ids) and (folder / "offsets" / str(checkpoint_id)).read_text() == plans.get(checkpoint_id)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query.source_offset import SourceOffset
@@ -35,6 +35,8 @@ class LocalSparkLog:
     """Spark's checkpoint folders of one pipeline: one for each incarnation, so that a reset begins empty."""
 
     location: Path  # checkpoint.location of the spec
+    elsewhere: ClassVar[str] = _MOVE
+    """How to give the folder another path."""
 
     def folder(self, incarnation: str) -> Path:
         """What Spark gets as `checkpointLocation`."""
@@ -103,7 +105,7 @@ class LocalSparkLog:
         """
         if quoted := _QUOTED.search(str(self.location)):
             message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted[0]!r}"
-            raise SpecError(message, remedy=_MOVE)
+            raise SpecError(message, remedy=self.elsewhere)
         described = [path for path in self.folder(incarnation).glob("state/*/_metadata/**/[!.]*") if path.is_file()]
         if not described:
             message = "the pipeline keeps no state: there is nothing to divide"
@@ -151,6 +153,20 @@ class LocalSparkLog:
 
     def restore_state(self, head: HeadValue) -> None:
         """Called before a query with state, or with a watermark, starts. Nothing to do: its folder stays."""
+
+    @contextmanager
+    def state_after(self, head: HeadValue, checkpoint_id: int) -> Iterator[Path]:
+        """Spark's folder with the state after this checkpoint, for this block: for a repair. It may lack this state.
+
+        Raises what `restore_state` raises.
+        """
+        yield self.folder(head.incarnation)
+
+    def fetch_state(self, head: HeadValue) -> None:
+        """Called before a command looks at the state of a pipeline that is stopped. Raises as `restore_state`."""
+
+    def keep_undecided_state(self, checkpoint_id: int) -> None:
+        """Called by a rescale, before head decides this checkpoint: Spark cannot repeat it. Here nothing to do."""
 
     def announce(self, incarnation: str) -> Sequence[str]:
         """Called by a start from a savepoint, once it has read head. Return incarnations that earlier ones have left.

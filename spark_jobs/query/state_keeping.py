@@ -40,15 +40,18 @@ class StateKeeping:
         self._newest: tuple[int, Future[None] | None] = (-1, None)
         """The newest state that is kept (None), or is being kept."""
 
-    def begin(self, head: HeadValue, folder: Path, plans: Mapping[int, str], *, is_filled: bool) -> None:
+    def begin(
+        self, head: HeadValue, folder: Path, plans: Mapping[int, str], oldest: int = -1, *, is_filled: bool
+    ) -> None:
         """Have the newest state in the folder; nothing before the first checkpoint.
 
-        Called once, by a driver that has claimed head. `plans`: that head has decided, by checkpoint. `is_filled`: this
-        process has left its state there. Raises StorageError, IdentityError where the state is lost, OSError.
+        Called once, by a driver that has claimed head. `plans`: that head has decided, by checkpoint. `oldest`: no
+        older state will do. `is_filled`: this process has left its state there. Raises StorageError, IdentityError
+        where the state is lost, OSError.
         """
         store = StateStore(self._open(), head.incarnation, head.epoch, plans)
         began_s = time.monotonic()
-        kept = store.adopt(folder, head.completed) if is_filled else store.restore(folder, head.completed, _first(head))
+        kept = store.adopt(folder, head.completed) if is_filled else store.restore(folder, head.completed, oldest)
         if kept is not None and not is_filled:
             took_s = time.monotonic() - began_s
             _log.info(
@@ -77,12 +80,15 @@ class StateKeeping:
         if sent is not None:
             sent.result()
 
-    def copy(self, head: HeadValue, folder: Path, plans: Mapping[int, str]) -> None:
-        """Fill an empty folder beside a driver, for a savepoint. Raises as `begin`.
+    def copy(
+        self, head: HeadValue, folder: Path, plans: Mapping[int, str], oldest: int, completed: int | None = None
+    ) -> None:
+        """Fill an empty folder beside a driver. `completed`: an older checkpoint than head's. Raises as `begin`.
 
         A driver may delete this state meanwhile: then it has completed other checkpoints than `head`.
         """
-        StateStore(self._open(), head.incarnation, head.epoch, plans).restore(folder, head.completed, _first(head))
+        number = head.completed if completed is None else completed
+        StateStore(self._open(), head.incarnation, head.epoch, plans).restore(folder, number, oldest)
 
     def announce(self, incarnation: str) -> Sequence[str]:
         """Note that a start from a savepoint prepares this incarnation. Return those that earlier starts have noted.
@@ -104,7 +110,12 @@ class StateKeeping:
 
         Raises as `begin`.
         """
-        _keep(StateStore(self._open(), incarnation, epoch), folder, checkpoint_id)
+        _keep(StateStore(self._open(), incarnation, epoch), folder, checkpoint_id, is_decided=False)
+
+    def keep_undecided(self, checkpoint_id: int) -> None:
+        """Send the state of a rescale, which is decided after that. Blocks; raises as `begin`."""
+        if self._begun is not None:
+            _keep(*self._begun, checkpoint_id, is_decided=False)
 
     def settle(self, incarnation: str, noted: Sequence[str]) -> None:
         """Delete the state that earlier starts have left unfinished: head has this incarnation. Then delete the notes.
@@ -136,15 +147,10 @@ class StateKeeping:
         return True
 
 
-def _first(head: HeadValue) -> int:
-    """The checkpoint that the incarnation began with; -1: none."""
-    return head.origin.checkpoint_id if head.origin is not None else -1
-
-
-def _keep(store: StateStore, folder: Path, checkpoint_id: int) -> None:
+def _keep(store: StateStore, folder: Path, checkpoint_id: int, *, is_decided: bool = True) -> None:
     began_s = time.monotonic()
     try:
-        sent = store.keep(folder, checkpoint_id)
+        sent = store.keep(folder, checkpoint_id, is_decided=is_decided)
     except FileNotFoundError as error:
         message = f"the state after checkpoint {checkpoint_id} cannot be kept: {error.filename or error} is missing"
         raise IdentityError(message, remedy="nothing but Spark may change its folder; restart the pipeline") from error

@@ -4,6 +4,10 @@ The choices are the product's own: which manifest a start takes, and which objec
 the store is one move, and so is each swap of head. A driver that never moves again has died; one that moves late was
 frozen. The state after checkpoint N needs the files that batches N and N-1 have written.
 
+A rescale rewrites the whole state as checkpoint N, which Spark cannot repeat. So this state is kept before N is
+decided, and a start takes no older one. Its driver deletes nothing until then: it may be fenced, and the start of
+another driver reads older states. A rescale that dies leaves a manifest of another plan than head decides later.
+
 Looked at in every world: a driver that starts there finds a whole state, and so does each driver that restores one
 and still owns head. A decision rests on a state that is whole.
 """
@@ -20,6 +24,9 @@ DRIVERS: Final = 3
 LAST: Final = 2
 """The number of the last checkpoint."""
 
+RESCALES: Final = ((2, 2), (3, 1))
+"""Worlds with a rescale: drivers, and the number of the last checkpoint. All three are too many worlds."""
+
 MUTANTS: Final = (
     "decides before the state is kept",
     "keeps the newest state alone",
@@ -30,8 +37,17 @@ MUTANTS: Final = (
     "does not keep other drivers' manifests",
 )
 
+MUTANTS_OF_RESCALE: Final = (
+    "deletes before a rescale is decided",
+    "decides a rescale before its state is kept",
+    "takes a state of another plan",
+)
+
 Files = tuple[tuple[int, str], ...]
 """The batch that wrote a file, and the pack that has it."""
+
+_RESCALE: Final = 0x100
+"""Added to the number of a rescale, in the name of the pack that it writes: its plan is another one."""
 
 
 class Violation(Exception):
@@ -53,6 +69,7 @@ class Driver:
     keeping: int = -1  # the checkpoint whose state is being kept
     listed: frozenset[str] | None = None  # objects of others, once it has listed them
     deleting: tuple[str, ...] = ()
+    rescaling: bool = False  # `keeping` is a rescale that is not decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,10 @@ class Store:
 
     epoch: int = 0
     completed: int = -1
+    rescaled: frozenset[int] = frozenset()  # completed checkpoints that are rescales
+    may_rescale: bool = False  # once in each world
+    limit: int = DRIVERS
+    last: int = LAST
     packs: frozenset[str] = frozenset()
     manifests: tuple[tuple[str, Files], ...] = ()
     drivers: tuple[Driver, ...] = ()
@@ -74,14 +95,21 @@ class Store:
         """The content of a manifest."""
         return dict(self.manifests).get(name)
 
+    def usable(self, completed: int, mutant: str = "") -> list[str]:
+        """Return the manifests of decided plans that a start may take, best first."""
+        found = choices(self.names, completed, completed if completed in self.rescaled else -1)
+        if mutant == "takes a state of another plan":
+            return found
+        return [each for each in found if _is_rescale(self.read(each) or ()) == (int(each[:12]) in self.rescaled)]
+
     def is_whole(self, files: Files | None) -> bool:
         """Whether a manifest is there with all its packs."""
         return files is not None and all(pack in self.packs for _, pack in files)
 
 
-def explore(mutant: str = "") -> int:
-    """Look at every world; return their number. Raises Violation."""
-    first = Store()
+def explore(mutant: str = "", drivers: int = DRIVERS, last: int = LAST, *, rescales: bool = False) -> int:
+    """Look at every world; return their number. `rescales`: with one rescale. Raises Violation."""
+    first = Store(may_rescale=rescales, limit=drivers, last=last)
     seen, stack = {first}, [first]
     while stack:
         store = stack.pop()
@@ -95,7 +123,7 @@ def explore(mutant: str = "") -> int:
 
 def check(store: Store) -> None:
     """Raise Violation where a driver that starts now finds no whole state."""
-    found = (store.read(name) for name in choices(store.names, store.completed))
+    found = (store.read(name) for name in store.usable(store.completed))
     if store.completed >= 1 and not any(map(store.is_whole, found)):
         raise Violation(f"no state for a start after checkpoint {store.completed}")
 
@@ -105,12 +133,16 @@ def moves(store: Store, mutant: str) -> Iterator[Store]:
     for index, driver in enumerate(store.drivers):
         after = _Turn(store, driver, mutant).take()
         if after is not None:
-            changed, now = after
-            drivers = (*changed.drivers[:index], now, *changed.drivers[index + 1 :])
-            yield replace(changed, drivers=drivers)
-    if len(store.drivers) < DRIVERS:
+            yield _with(*after, index)
+        if driver.step == "decide" and (begun := _Turn(store, driver, mutant).rescale()) is not None:
+            yield _with(*begun, index)
+    if len(store.drivers) < store.limit:
         epoch = store.epoch + 1
         yield replace(store, epoch=epoch, drivers=(*store.drivers, Driver(epoch, store.completed)))
+
+
+def _with(store: Store, driver: Driver, index: int) -> Store:
+    return replace(store, drivers=(*store.drivers[:index], driver, *store.drivers[index + 1 :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +158,7 @@ class _Turn:
             "read manifest": self._read_manifest,
             "read pack": self._read_pack,
             "decide": self._decide,
+            "decide rescale": self._decide_rescale,
             "put pack": self._put_pack,
             "put manifest": self._put_manifest,
             "list others": self._list_others,
@@ -137,7 +170,7 @@ class _Turn:
         return self.store, replace(self.driver, step=step, **changes)  # type: ignore[arg-type]
 
     def _list(self) -> tuple[Store, Driver]:
-        found = choices(self.store.names, self.driver.completed)
+        found = self.store.usable(self.driver.completed, self.mutant)
         if self.mutant == "takes the oldest driver's state":
             found.sort(key=lambda name: (-int(name[:12]), name))
         listed = self.store.names if self.mutant == "deletes at its start" else None
@@ -161,6 +194,10 @@ class _Turn:
             return self._go("read manifest", candidates=driver.candidates[1:])
         kept = ((driver.candidates[0], driver.restored),)
         began = int(driver.candidates[0][:12])
+        if began < driver.completed and driver.completed in self.store.rescaled and self._owns():
+            raise Violation(f"checkpoint {driver.completed} is a rescale, which a start repeats")
+        if _is_rescale(driver.restored) != (began in self.store.rescaled) and self._owns():
+            raise Violation(f"a start takes a state that head has not decided as checkpoint {began}")
         after = {"kept": kept, "files": driver.restored}
         if self.mutant == "deletes at its start":
             deleted = unneeded(driver.listed or (), _packs(kept), driver.epoch)
@@ -176,7 +213,7 @@ class _Turn:
     def _decide(self) -> tuple[Store, Driver]:
         driver = self.driver
         number = driver.completed + 1
-        if number > LAST or self.store.epoch != driver.epoch:
+        if number > self.store.last or self.store.epoch != driver.epoch:
             return self._go("ended")
         rests_on = driver.kept[-1][1] if driver.kept else None
         skips = self.mutant == "decides before the state is kept"
@@ -185,10 +222,40 @@ class _Turn:
         step = "decide" if skips and number % 2 else "put pack"
         return replace(self.store, completed=number), replace(driver, completed=number, keeping=number, step=step)
 
+    def rescale(self) -> tuple[Store, Driver] | None:
+        """Spark rewrites the state as the next checkpoint, which is not decided yet. None: nothing to rewrite."""
+        driver = self.driver
+        number = driver.completed + 1
+        if number > self.store.last or number < 1 or not driver.kept or not self.store.may_rescale:
+            return None
+        if self.mutant == "decides a rescale before its state is kept":
+            if not self._owns():
+                return self._go("ended")
+            rescaled = self.store.rescaled | {number}
+            store = replace(self.store, completed=number, rescaled=rescaled, may_rescale=False)
+            return store, replace(driver, completed=number, keeping=number, rescaling=True, step="put pack")
+        store, driver = self._go("put pack", keeping=number, rescaling=True)
+        return replace(store, may_rescale=False), driver
+
+    def _decide_rescale(self) -> tuple[Store, Driver]:
+        number = self.driver.keeping
+        if not self._owns():
+            return self._go("ended")
+        rescaled = self.store.rescaled | {number}
+        driver = replace(self.driver, completed=number, rescaling=False, step="list others")
+        return replace(self.store, completed=number, rescaled=rescaled), driver
+
+    def _is_undecided(self) -> bool:
+        return self.driver.rescaling and self.driver.keeping > self.driver.completed
+
+    def _owns(self) -> bool:
+        return self.store.epoch == self.driver.epoch
+
     def _put_pack(self) -> tuple[Store, Driver]:
         driver, number = self.driver, self.driver.keeping
-        pack = f"{driver.epoch:08d}.{number:016x}.files"
-        older = {batch: at for batch, at in driver.files if batch == number - 1}
+        rescales = driver.rescaling or number in self.store.rescaled
+        pack = f"{driver.epoch:08d}.{number + _RESCALE * rescales:016x}.files"
+        older = {batch: at for batch, at in driver.files if batch == number - 1 and not rescales}
         files = tuple(sorted({**older, number: pack}.items()))
         driver = replace(driver, files=files, step="put manifest")
         if self.mutant == "lists before it publishes":
@@ -200,7 +267,9 @@ class _Turn:
         name = f"{driver.keeping:012d}.{driver.epoch:08d}.state"
         manifests = tuple(sorted({**dict(self.store.manifests), name: driver.files}.items()))
         kept = (*(each for each in driver.kept if each[0] != name), (name, driver.files))
-        return replace(self.store, manifests=manifests), replace(driver, kept=kept, step="list others")
+        waits = self._is_undecided() and self.mutant != "deletes before a rescale is decided"
+        step = "decide rescale" if waits else "list others"
+        return replace(self.store, manifests=manifests), replace(driver, kept=kept, step=step)
 
     def _having_listed(self, driver: Driver) -> Driver:
         """The first time alone. Manifests are read in the same move, since none of them ever changes."""
@@ -227,11 +296,16 @@ class _Turn:
         if not self.driver.deleting:
             if self.mutant == "deletes at its start" and self.driver.completed != self.driver.keeping:
                 return self._rerun(self.driver.keeping)
-            return self._go("decide")
+            return self._go("decide rescale" if self._is_undecided() else "decide")
         name, *others = self.driver.deleting
         manifests = tuple(each for each in self.store.manifests if each[0] != name)
         store = replace(self.store, packs=self.store.packs - {name}, manifests=manifests)
         return store, replace(self.driver, deleting=tuple(others))
+
+
+def _is_rescale(files: Files) -> bool:
+    """Whether a rescale has written the newest files."""
+    return bool(files) and int(files[-1][1].split(".")[1], 16) >= _RESCALE
 
 
 def _packs(kept: tuple[tuple[str, Files], ...]) -> Mapping[str, frozenset[str]]:

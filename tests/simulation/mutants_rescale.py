@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.simulation.coordinator import Patch
 from tests.simulation.mutant import RESCALE, Mutant
 
-_REWRITE = """    answer = yield from messages.RescaleState(owned.head.incarnation, number, partitions)
+_REWRITE = """    answer = yield from messages.RescaleState(owned.head, number, partitions)
 """
 _DECIDE = "    record = yield from _decide(owned, sinks, retained, answer, partitions, direct=direct)\n"
 

@@ -138,7 +138,7 @@ def operations(action: Any, config: Config) -> tuple[Operation, ...]:
                 for p in group
             )
         case messages.RescaleState():
-            which = action.incarnation, action.checkpoint_id
+            which = action.head.incarnation, action.checkpoint_id
             return ("plan a rescale", *which), ("commit a rescale", *which)
         case messages.Prune():
             forget = (("delete record", ref.name) for ref in action.records)

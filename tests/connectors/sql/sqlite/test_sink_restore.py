@@ -113,7 +113,7 @@ class Divided:
         last = SEED.checkpoint_id
         return SparkState("query", last, last, {last: SEED.offsets_log}, {last: 2})
 
-    def rewrite(self, _incarnation: str, checkpoint_id: int, _state_partitions: int) -> StateRescaled:
+    def rewrite(self, _head: HeadValue, checkpoint_id: int, _state_partitions: int) -> StateRescaled:
         return StateRescaled(f"offsets {checkpoint_id}", 0.0, 0.0)
 
     def drop_plan(self, _incarnation: str, _checkpoint_id: int) -> None:
