@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
-from eos.errors import HeadFormatError
+from eos.errors import HeadFormatError, SpecError
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import position
 from spark_jobs.savepoints import manifest as manifests
@@ -18,6 +20,18 @@ from spark_jobs.savepoints.stored import Found
 from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
 from twophase.positions import Position
+
+_URL: Final = re.compile(r"([a-z][a-z0-9]+):/+(.+)")
+"""A path has lost the second slash of a URL."""
+
+
+def local_folder(given: Path) -> Path:
+    """Return the folder of savepoints, or of one, as an absolute path. Raises SpecError for a URL."""
+    if url := _URL.match(str(given)):
+        message = f"{url[1]}://{url[2]} is a URL, and a savepoint is a folder"
+        remedy = "name a folder that outlives this machine, and copy the savepoint into the bucket with its own tools"
+        raise SpecError(message, remedy=remedy)
+    return given.absolute()
 
 
 def facts_of(taken: Taken) -> dict[str, object]:

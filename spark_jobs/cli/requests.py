@@ -17,13 +17,13 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli import beginning
-from spark_jobs.cli.kept import facts_of, lines_of
+from spark_jobs.cli.kept import facts_of, lines_of, local_folder
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
 from spark_jobs.observe.run_lock import running
 from spark_jobs.operations.deletion import Deleted, delete
-from spark_jobs.savepoints.take import take
+from spark_jobs.savepoints.take import default_folder, take
 from twophase.requests import Answer, Channel, Request
 
 _POLL_S: Final = 0.1
@@ -146,6 +146,7 @@ def stop(
     if into is not None and not savepoint:
         raise SpecError(f"{into} needs --savepoint", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
+    folder = local_folder(into) if into is not None else default_folder(loaded) if savepoint else None
     facts: dict[str, object] = {}
     is_seen = running(loaded) is not None
     if not delete_all or is_seen or loaded.checkpoint.is_shared:
@@ -157,7 +158,7 @@ def stop(
                 raise  # else nobody runs it anywhere, and it can be deleted
     said = [out.text(f"{loaded.pipeline} has stopped{_up_to(facts)}.")]
     if savepoint:
-        taken = take(loaded, into.absolute() if into is not None else None)
+        taken = take(loaded, folder)
         facts["savepoint"] = facts_of(taken)
         said += lines_of(taken)
     if delete_all:

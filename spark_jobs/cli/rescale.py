@@ -55,7 +55,8 @@ def rescale(
 
     Stop the pipeline first. A batch that the stop interrupted is completed. If the command is killed, run it again: it
     continues, and until then the pipeline does not start. With the previous number, an unfinished rescale is undone. If
-    Spark fails, nothing has changed.
+    Spark fails, nothing has changed. With the checkpoint location in an object store, a killed command has changed
+    nothing either.
 
     Refused if the pipeline is stateless or running, if it is paused and a batch was interrupted, or if
     `spark.sql.shuffle.partitions` in the spec is another number: change or remove it first.

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from eos.errors import SpecError
+from spark_jobs.cli.kept import local_folder
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
@@ -144,7 +145,7 @@ def run(
         page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)
         if ui
         else None,
-        savepoint=Allowed(from_savepoint.absolute(), allow_non_restored_state, accept_duplicates, take_over)
+        savepoint=Allowed(local_folder(from_savepoint), allow_non_restored_state, accept_duplicates, take_over)
         if from_savepoint is not None
         else None,
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from spark_jobs.cli.kept import facts_in, facts_of, lines_in, lines_of, listed, table
+from spark_jobs.cli.kept import facts_in, facts_of, lines_in, lines_of, listed, local_folder, table
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.savepoints import manifest as manifests
@@ -78,7 +78,7 @@ def take_one(spec: SpecPath, into: Into = None, as_json: AsJson = False, debug: 
         eos savepoint take orders.yaml /backup/orders --json
     """
     loaded = out.load(spec)
-    taken = take(loaded, into.absolute() if into is not None else None)
+    taken = take(loaded, local_folder(into) if into is not None else None)
     if as_json:
         out.facts({"ok": True, **facts_of(taken)})
     else:

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _STORE: Final = "spark_jobs/query/kept_state.py"
 _TESTS: Final = "tests/spark_jobs/query/test_kept_state.py"
+_LOG_TESTS: Final = "tests/spark_jobs/query/test_rebuilt_spark_log.py"
 _MODEL: Final = "tests/model/test_kept_state.py::test_a_start_finds_a_whole_state_in_every_world"
 
 MUTANTS: Final = (
@@ -74,5 +75,37 @@ MUTANTS: Final = (
         before='                replace_durably(mark, b"")\n',
         after="",
         caught_by=("tests/spark_jobs/query/test_rebuilt_spark_log.py::test_a_restore_that_was_cut_off_is_repeated",),
+    ),
+    Mutant(
+        name="a rescale deletes older states before it is decided",
+        rule="H39",
+        path=_STORE,
+        before="        if is_decided:\n",
+        after="        if is_decided or True:\n",
+        caught_by=(f"{_TESTS}::test_a_state_that_is_not_decided_deletes_nothing",),
+    ),
+    Mutant(
+        name="a start repeats a rescale over the state before",
+        rule="H39",
+        path="spark_jobs/query/rebuilt_spark_log.py",
+        before="    return head.completed if is_rescale or is_first else -1",
+        after="    return head.completed if is_first else -1",
+        caught_by=(f"{_LOG_TESTS}::test_the_state_of_a_rescale_is_not_repeated",),
+    ),
+    Mutant(
+        name="a savepoint is taken from the folder of a driver that was superseded",
+        rule="H39",
+        path="spark_jobs/query/rebuilt_spark_log.py",
+        before="            if done[path] >= head.committed - 1 and ",
+        after="            if done[path] >= 0 and ",
+        caught_by=(f"{_LOG_TESTS}::test_a_frozen_driver_has_no_folder_for_a_savepoint",),
+    ),
+    Mutant(
+        name="a start from a savepoint leaves the state of one that was killed",
+        rule="H39",
+        path="spark_jobs/query/state_keeping.py",
+        before="            for each in (*noted, incarnation):\n",
+        after="            for each in (incarnation,):\n",
+        caught_by=(f"{_LOG_TESTS}::test_a_start_from_a_savepoint_deletes_what_others_have_left",),
     ),
 )

@@ -122,3 +122,24 @@ def test_what_the_page_says_to_type(spec: Path, capsys: pytest.CaptureFixture[st
 
 def _command(name: str) -> Any:
     return command_line().commands[name]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("savepoint", "SPEC", "s3://bucket/kept"),
+        ("stop", "SPEC", "gs://bucket/kept", "--savepoint"),
+        ("run", "SPEC", "--from-savepoint", "az://bucket/kept/savepoint-b-5-0"),
+    ],
+    ids=["take", "stop", "run"],
+)
+def test_a_url_is_not_taken_for_a_folder(
+    spec: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is stopped or started. As a path it would be a folder of this machine."""
+    monkeypatch.chdir(spec.parent)
+    assert run_command_line([str(spec) if each == "SPEC" else each for each in arguments]) == 2
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "is a URL, and a savepoint is a folder" in shown
+    assert "://bucket/kept" in shown
+    assert not any(path.name.endswith(":") for path in spec.parent.iterdir())

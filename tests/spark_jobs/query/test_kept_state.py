@@ -290,3 +290,26 @@ def test_state_that_the_commits_log_does_not_name_is_refused(spark: Path, open_s
     (spark / "commits" / str(NEWEST)).write_text('v1\n{"nextBatchWatermarkMs":1000}')
     with pytest.raises(IdentityError, match="does not name the versions"):
         open_store(1).keep(spark, NEWEST)
+
+
+def test_a_state_that_is_not_decided_deletes_nothing(spark: Path, open_store: Open) -> None:
+    """Its driver may be fenced: a newer one may read the state that is too old for this one (H39)."""
+    store = open_store(1)
+    for number in (NEWEST - 2, NEWEST - 1):
+        store.keep(spark, number)
+    before = set(_names(store))
+    store.keep(spark, NEWEST, is_decided=False)
+    assert before < set(_names(store))
+    store.keep(spark, NEWEST)
+    assert not before <= set(_names(store))
+
+
+def test_a_checkpoint_that_spark_cannot_repeat_is_not_begun_before(
+    spark: Path, open_store: Open, tmp_path: Path
+) -> None:
+    open_store(1).keep(spark, NEWEST - 1)
+    with pytest.raises(IdentityError, match=f"the state after checkpoint {NEWEST} is not at .*: nothing is there"):
+        open_store(2).restore(tmp_path / "other", NEWEST, oldest=NEWEST)
+    assert list(tmp_path.glob("other/**/*")) == []
+    with pytest.raises(IdentityError, match="the state after checkpoint 0 is not at"):
+        open_store(2).restore(tmp_path / "other", 0, oldest=0)

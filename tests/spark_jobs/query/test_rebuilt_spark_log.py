@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from eos.errors import HeadError
+from eos.errors import HeadError, IdentityError, SavepointError
 from spark_jobs.query.kept_state import KeptState, StateStore
 from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
 from spark_jobs.query.spark_log import LocalSparkLog
@@ -22,7 +24,7 @@ from spark_jobs.query.state_files import needed
 from spark_jobs.query.state_keeping import StateKeeping
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
 from tests import savepoint_files as files
-from twophase.head_value import HeadValue
+from twophase.head_value import HeadValue, Origin
 from twophase.ids import Scope
 from twophase.local_blobs import LocalBlobStore
 from twophase.status import Status
@@ -335,3 +337,104 @@ def test_a_restore_that_was_cut_off_is_repeated(tmp_path: Path, head: Head, monk
     again.restore_state(head.status.head)
     restored = {path.name for path in again.folder(LIFE).rglob("*.zip")}
     assert restored == {path.rpartition("/")[2] for path in needed(spark, files.NEWEST) if path.endswith(".zip")}
+
+
+@pytest.fixture
+def kept(tmp_path: Path, head: Head) -> Path:
+    """Spark's folder on a machine that is lost; its state is in the store."""
+    spark = files.run_until(tmp_path / "state")
+    head.status = _decided()
+    StateStore(LocalStorage(tmp_path / "states"), LIFE, 3).keep(spark, files.NEWEST)
+    return spark
+
+
+def _decided(number: int = files.NEWEST, state_partitions: int | None = None) -> Status:
+    status = status_of(number, files.offsets(number), "query")
+    records = tuple(replace(each, state_partitions=state_partitions) for each in status.checkpoints)
+    return Status(replace(status.head, committed=number), records)
+
+
+def _states(folder: Path) -> set[str]:
+    return {path.name for path in folder.rglob("*.zip")}
+
+
+def test_a_savepoint_reads_the_folder_of_a_driver_on_this_machine(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
+    assert head.status is not None
+    log.state(LIFE)
+    with log.reading(head.status, has_state=True) as folder:
+        assert folder != log.folder(LIFE), "it has no state"
+        assert _states(folder) == {Path(path).name for path in needed(kept, files.NEWEST) if path.endswith(".zip")}
+    assert not folder.exists()
+    log.restore_state(head.status.head)
+    with log.reading(head.status, has_state=True) as folder:
+        assert folder == log.folder(LIFE)
+    assert folder.exists()
+
+
+def test_a_frozen_driver_has_no_folder_for_a_savepoint(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
+    """Its state is of an older checkpoint, or of another plan than the decided one."""
+    assert head.status is not None
+    log.state(LIFE)
+    log.restore_state(head.status.head)
+    head.status = _decided(files.NEWEST + 2)
+    with pytest.raises(IdentityError, match="is not at"), log.reading(head.status, has_state=True):
+        pass
+    head.status = _decided()
+    (log.folder(LIFE) / "offsets" / str(files.NEWEST)).write_text("another plan")
+    with log.reading(head.status, has_state=True) as folder:
+        assert folder != log.folder(LIFE)
+
+
+def test_a_driver_that_goes_on_elsewhere_has_deleted_the_state(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
+    """The savepoint is begun again, of a newer checkpoint."""
+    read, head.status = _decided(files.NEWEST + 2), _decided(files.NEWEST + 3)
+    with pytest.raises(FileNotFoundError), log.reading(read, has_state=True):
+        pass
+
+
+def test_without_state_a_savepoint_has_what_head_has(log: RebuiltSparkLog, head: Head) -> None:
+    """Of the newest checkpoint that every sink has: another one may be decided by now."""
+    newest, before = _decided(5), _decided(4)
+    status = Status(replace(newest.head, committed=4), (*newest.checkpoints, *before.checkpoints))
+    with log.reading(status, has_state=False) as folder:
+        assert sorted(path.name for path in (folder / "commits").iterdir()) == ["4"]
+        assert (folder / "offsets" / "4").read_text() == files.offsets(4)
+    with (
+        pytest.raises(SavepointError, match="no longer has the record of checkpoint 3"),
+        log.reading(Status(replace(newest.head, committed=3), status.checkpoints), has_state=False),
+    ):
+        pass
+
+
+def test_the_state_of_a_rescale_is_not_repeated(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
+    """Nor is the first checkpoint of an incarnation from a savepoint. Of others the state before will do."""
+    number = files.NEWEST + 1
+    for status in (
+        _decided(number, state_partitions=5),
+        Status(replace(_decided(number).head, origin=Origin("s", number, None)), _decided(number).checkpoints),
+    ):
+        head.status = status
+        log.state(LIFE)
+        with pytest.raises(IdentityError, match=f"the state after checkpoint {number} is not at"):
+            log.restore_state(status.head)
+    head.status = _decided(number)
+    log.state(LIFE)
+    log.restore_state(head.status.head)
+    assert _states(log.folder(LIFE)) == {Path(p).name for p in needed(kept, files.NEWEST) if p.endswith(".zip")}
+
+
+def test_a_start_from_a_savepoint_deletes_what_others_have_left(
+    kept: Path, log: RebuiltSparkLog, tmp_path: Path
+) -> None:
+    """Only what was noted before: a start that comes later may still put its incarnation into head."""
+    first, second, third = ("a" * 20, "c" * 20, "d" * 20)
+    for incarnation in (first, second):
+        noted = log.announce(incarnation)
+        shutil.copytree(kept, log.folder(incarnation))
+        log.keep_first_state(incarnation, 4, files.NEWEST)
+    log.announce(third)
+    assert list(noted) == [first]
+    log.settle(second, noted)
+    states = tmp_path / "states"
+    assert sorted(path.parent.name for path in states.rglob("*.state")) == [LIFE, second]
+    assert [path.name for path in (states / "births").iterdir()] == [third]
