@@ -223,7 +223,7 @@ class CheckpointBefore:
     remedy: str  # of state that is gone
 
     def check(self) -> None:
-        """Raise SpecError where the state is gone, or there was none; SavepointError for what cannot be read."""
+        """Raise SpecError where the state is lost, or never existed; SavepointError where it cannot be read."""
         with self._rests_on() as folder:
             self._files(folder)
 
@@ -245,7 +245,7 @@ class CheckpointBefore:
 
     @contextmanager
     def copied(self) -> Iterator[Path]:
-        """The copy, for this block. Raises what `check` raises, and OSError."""
+        """The copy, for this block. Raises as `check`, and OSError."""
         number = self.record.checkpoint_id
         with _folder(self.log.location) as folder, self._rests_on() as own:
             for path in self._files(own):

@@ -105,7 +105,7 @@ class RebuiltSparkLog(LocalSparkLog):
 
     @contextmanager
     def _copied(self, fill: Callable[[Path], None]) -> Iterator[Path]:
-        """A folder for this block, beside those of drivers. It has another name, and no driver's files."""
+        """A folder for this block, beside the folders of drivers. It has another name, and no driver's files."""
         with temporary(self.location / "spark") as parent:
             folder = parent / "savepoint"
             fill(folder)
@@ -275,7 +275,7 @@ def _end_of(head: HeadValue) -> str:
 
 
 def _plans(status: Status | None) -> dict[int, str]:
-    """Return what head has decided, by checkpoint, of the records that were read."""
+    """Return the plans that head has decided, by checkpoint, of the records that were read."""
     return {each.checkpoint_id: each.offsets_log for each in status.checkpoints} if status is not None else {}
 
 

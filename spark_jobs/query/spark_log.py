@@ -60,7 +60,7 @@ class LocalSparkLog:
         """Spark's folder for this block, for a savepoint beside a query that may run.
 
         `has_state`: steps of the query keep some, or have a watermark. Raises FileNotFoundError where a driver has
-        completed another checkpoint meanwhile, what `restore_state` raises, and OSError.
+        completed another checkpoint meanwhile, OSError, and as `restore_state`.
         """
         yield self.folder(status.head.incarnation)
 
@@ -158,12 +158,12 @@ class LocalSparkLog:
     def state_after(self, head: HeadValue, checkpoint_id: int) -> Iterator[Path]:
         """Spark's folder with the state after this checkpoint, for this block: for a repair. It may lack this state.
 
-        Raises what `restore_state` raises.
+        Raises as `restore_state`.
         """
         yield self.folder(head.incarnation)
 
     def fetch_state(self, head: HeadValue) -> None:
-        """Called before a command looks at the state of a pipeline that is stopped. Raises as `restore_state`."""
+        """Called before a command inspects the state of a pipeline that is stopped. Raises as `restore_state`."""
 
     def keep_undecided_state(self, checkpoint_id: int) -> None:
         """Called by a rescale, before head decides this checkpoint: Spark cannot repeat it. Here nothing to do."""
@@ -182,7 +182,7 @@ class LocalSparkLog:
         """
 
     def settle(self, incarnation: str, noted: Sequence[str]) -> None:
-        """Delete what earlier starts have left (`announce`), once head has this incarnation. Here nothing."""
+        """Delete leftovers of earlier starts (`announce`), once head has this incarnation. Here nothing."""
 
     def keep_state(self, head: HeadValue) -> None:
         """Called often while a query runs, and returns at once: its newest checkpoint may be done."""

@@ -91,7 +91,7 @@ class StateKeeping:
         StateStore(self._open(), head.incarnation, head.epoch, plans).restore(folder, number, oldest)
 
     def announce(self, incarnation: str) -> Sequence[str]:
-        """Note that a start from a savepoint prepares this incarnation. Return those that earlier starts have noted.
+        """Note that a start from a savepoint prepares this incarnation. Return the notes of earlier starts.
 
         Called once head is read, and before any state is sent (`tests/model/births.py`). Raises StorageError.
         """

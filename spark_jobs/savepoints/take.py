@@ -72,7 +72,7 @@ class Point:
 def newest(spec: Spec) -> Iterator[Point]:
     """The newest checkpoint that is done everywhere, with Spark's folder for this block.
 
-    Raises SavepointError where there is none, HeadError, IdentityError; FileNotFoundError where a driver has completed
+    Raises SavepointError where none exists, HeadError, IdentityError; FileNotFoundError where a driver has completed
     another one meanwhile; OSError.
     """
     if not spec.sources:
