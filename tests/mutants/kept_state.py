@@ -48,8 +48,8 @@ MUTANTS: Final = (
         name="other bytes are restored",
         rule="H38",
         path=_STORE,
-        before="if _copy(content, target, at.bytes) != at.sha256:",
-        after="if not _copy(content, target, at.bytes):",
+        before="if _copy(content, partial, at.bytes) != at.sha256:",
+        after="if not _copy(content, partial, at.bytes):",
         caught_by=(f"{_TESTS}::test_a_pack_that_is_not_whole",),
     ),
     Mutant(
