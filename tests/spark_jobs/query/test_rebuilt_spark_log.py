@@ -376,7 +376,8 @@ def test_a_frozen_driver_has_no_folder_for_a_savepoint(kept: Path, log: RebuiltS
     assert head.status is not None
     log.state(LIFE)
     log.restore_state(head.status.head)
-    head.status = _decided(files.NEWEST + 2)
+    later = _decided(files.NEWEST + 2)
+    head.status = Status(later.head, (*later.checkpoints, *head.status.checkpoints))
     with pytest.raises(IdentityError, match="is not at"), log.reading(head.status, has_state=True):
         pass
     head.status = _decided()
