@@ -10,7 +10,7 @@ import pytest
 
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine, Ended
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.savepoints import facts, run, succeed, take
 from integration_tests.services import Services
@@ -260,3 +260,138 @@ def test_a_key_becomes_wider_and_each_row_of_state_is_found_by_it(sums: Sums, tm
     assert {(row[0], row[1]): (row[2], row[3] or 0, row[4]) for row in found} == expected
     assert sum(int(row[2]) for row in found) == len(workload.expected) == 2120
     assert all(row[5] == row[6] for row in found), "a count of a key was reached twice"
+
+
+@pytest.mark.timeout(900)
+def test_the_watermark_is_kept_where_a_step_is_added(sums: Sums, tmp_path: Path) -> None:
+    """A record of a window that is closed opens no second one, and the open window keeps what it has counted."""
+    pipeline, second = sums.pipeline, "TIMESTAMP_SECONDS(id)"
+    pipeline.table.execute("CREATE TABLE windows (since BIGINT, records BIGINT)")
+    pipeline.spec["sinks"][0]["table"] = "windows"
+    timed = {"name": "timed", "sql": f"SELECT id, {second} AS at FROM incoming"}
+    timed["watermark"] = {"column": "at", "delay": "10s"}
+    once = {"name": "once", "python": "once:once", "from": "timed", "options": {"column": "id"}}
+    counted = "SELECT unix_timestamp(window.start) AS since, records FROM "
+    counted += "(SELECT window(at, '60 seconds') AS window, COUNT(*) AS records FROM {} GROUP BY window)"
+    pipeline.spec["transforms"] = [timed, {"name": "rows", "sql": counted.format("timed")}]
+    pipeline.workload.produce(_FIRST)
+    sums.catch_up()
+    folder = sums.take(tmp_path / "kept")
+
+    pipeline.spec["transforms"] = [timed, once, {"name": "rows", "sql": counted.format("once")}]
+    pipeline.workload.repeat(120)  # late
+    pipeline.workload.produce(_LATER)
+    ended = sums.start(folder)
+    assert "state of once (Deduplicate): begins empty" in " ".join(ended.output.split()), ended.output
+    for _ in range(2):
+        pipeline.workload.produce(60)
+        sums.catch_up()
+    found = pipeline.table.execute("SELECT since, records FROM windows ORDER BY since")
+    starts = [int(since) for since, _ in found]
+    assert starts == list(range(0, starts[-1] + 1, 60)), "a window was written twice, or not at all"
+    assert {int(records) for _, records in found} == {60}
+    assert starts[-1] > _FIRST, "the windows after the start are closed, too"
+
+
+_MACHINE = """
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+
+
+class Count(StatefulProcessor):
+    def init(self, handle):
+        self.count = handle.getValueState("count", "n long")
+
+    def handleInputRows(self, key, rows, timers):
+        count = self.count.get()[0] if self.count.exists() else 0
+        for row in rows:
+            count += 1
+            yield Row(id=row.id, word=key[0], payload=str(count))
+        self.count.update((count,))
+
+    def close(self):
+        pass
+
+
+def counted(rows):
+    return rows.groupBy("word").transformWithState(Count(), "id long, word string, payload string", "append", "none")
+"""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("backend", ["rocksdb", "rocksdb-changelog"])
+def test_state_of_several_stores_and_variables_begins_empty_beside_other_state(
+    sums: Sums, topic: TopicFactory, tmp_path: Path, backend: str
+) -> None:
+    """A join has four stores in each partition, and `transformWithState` describes its variables in files."""
+    pipeline, workload = sums.pipeline, sums.pipeline.workload
+    pipeline.spec["state"] = {"backend": backend}
+    pipeline.spec["sinks"][0]["table"] = TABLE
+    (pipeline.folder / "machine.py").write_text(_MACHINE)
+    once = {"name": "once", "python": "once:once", "from": "incoming", "options": {"column": "id"}}
+    columns = "SELECT id, word, payload FROM"
+    pipeline.spec["transforms"] = [once, {"name": "rows", "sql": f"{columns} once"}]
+    workload.produce(_FIRST)
+    sums.catch_up()
+    folder = sums.take(tmp_path / "kept")
+
+    other, first = topic(partitions=1), pipeline.source
+    pipeline.spec["sources"] = [{**first, "name": "other", "topics": [other]}, first]
+    pair = "SELECT a.id, a.word, a.payload FROM once AS a JOIN other AS b ON a.id = b.id"
+    pipeline.spec["transforms"] = [
+        once,
+        {"name": "paired", "sql": pair},
+        {"name": "rows", "python": "machine:counted", "from": "paired"},
+    ]
+    workload.repeat(_FIRST)  # seen: none of them reaches the join
+    workload.produce(_LATER)
+    second = Workload(first["bootstrap_servers"], other, 1)
+    second.produce(_FIRST + _LATER // 2)
+    shown = " ".join(sums.start(folder).output.split())
+    for told in (
+        "state of paired (Join): begins empty",
+        "state of rows (TransformWithStateInPySpark): begins empty",
+        "state of once (Deduplicate): kept",
+    ):
+        assert told in shown, (told, shown)
+
+    # All three keep state from here on: the partners of the rest come now.
+    second.produce(_LATER // 2)
+    workload.repeat(_FIRST + _LATER)
+    sums.catch_up()
+    found = pipeline.table.execute(f"SELECT id, word, payload FROM `{TABLE}` WHERE id >= {_FIRST}")
+    assert len(found) == len({row[0] for row in found}) == _LATER
+    for word in {row[1] for row in found}:
+        counts = sorted(int(row[2]) for row in found if row[1] == word)
+        assert counts == list(range(1, _LATER // 10 + 1)), word
+    assert int(pipeline.table.execute(f"SELECT COUNT(*) FROM `{TABLE}` WHERE id < {_FIRST}")[0][0]) == _FIRST
+
+
+@pytest.mark.timeout(900)
+def test_killed_while_the_new_state_is_written(sums: Sums, tmp_path: Path) -> None:
+    """The incarnation that there is goes on as if there had been no start, and the next start ends the work."""
+    pipeline = sums.pipeline
+    sums.steps("one", function="MAX", integer="INT")
+    before = deepcopy(pipeline.spec)
+    sums.produce(_FIRST)
+    sums.catch_up()
+    folder = sums.take(tmp_path / "kept")
+    options = ("--until-caught-up", "--from-savepoint", str(folder))
+    head = pipeline.head
+    for stem in ("trial-run", f"state-widened@{head.completed}", "before-restore"):
+        sums.steps("two", "one", function="MAX", integer="BIGINT")
+        process = pipeline.command("run", *options, arm=[stem])
+        process.await_point(stem)
+        process.kill()
+        assert (pipeline.head.incarnation, pipeline.head.completed) == (head.incarnation, head.completed), stem
+        pipeline.spec |= deepcopy(before)
+        sums.catch_up()
+        assert sums.totals()["one", "alpha"] == (_FIRST // 10, _FIRST - 10), stem
+    sums.steps("two", "one", function="MAX", integer="BIGINT")
+    sums.produce(_LATER)
+    sums.start(folder)
+    assert sums.totals()["one", "alpha"] == ((_FIRST + _LATER) // 10, _FIRST + _LATER - 10)
+    assert sums.totals()["two", "alpha"] == (_LATER // 10, _LATER - 10)
+    for name in ("trial", "widening"):
+        assert list((pipeline.location / name).iterdir()) == [], "files of a killed start are left"
+    assert len(list((pipeline.location / "spark").iterdir())) == 1

@@ -28,6 +28,7 @@ from spark_jobs.savepoints.changes import Changes, compare
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.plan import Plan
 from spark_jobs.session.locked_dirs import temporary_at
+from twophase import faults
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ class NewState:
             shutil.copy(folder / "offsets" / str(checkpoint_id), target / "offsets")
             spark_rewriting.describe_state(self.empty.trial, target, number)
             ids = rewrite(start.spark, folder, target, checkpoint_id, number, change)
+            faults.point("state-widened", checkpoint_id)
             spark_rewriting.replace_state(folder, checkpoint_id, target, ids)
 
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from eos.errors import SavepointError
 from spark_jobs.session.failures import translate
 from spark_jobs.session.locked_dirs import temporary_at
+from twophase import faults
 
 _CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
@@ -47,6 +48,7 @@ def trial_of(
             (folder / "offsets" / "0").write_text(without_records(offsets))
             shutil.copy(metadata, folder / "metadata")
             _run(spark, rows, output_mode, folder)
+            faults.point("trial-run")
             yield folder
     except OSError as error:
         message = f"a trial of the new steps cannot be written: {error.filename}: {error.strerror}"
