@@ -12,7 +12,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine, Ended
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.workload import Workload
-from integration_tests.savepoints import facts, run, succeed, take
+from integration_tests.savepoints import facts, rescale, run, succeed, take
 from integration_tests.services import Services
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -268,8 +268,8 @@ def test_the_watermark_is_kept_where_a_step_is_added(sums: Sums, tmp_path: Path)
     pipeline, second = sums.pipeline, "TIMESTAMP_SECONDS(id)"
     pipeline.table.execute("CREATE TABLE windows (since BIGINT, records BIGINT)")
     pipeline.spec["sinks"][0]["table"] = "windows"
-    timed = {"name": "timed", "sql": f"SELECT id, {second} AS at FROM incoming"}
-    timed["watermark"] = {"column": "at", "delay": "10s"}
+    late = {"column": "at", "delay": "10s"}
+    timed = {"name": "timed", "sql": f"SELECT id, {second} AS at FROM incoming", "watermark": late}
     once = {"name": "once", "python": "once:once", "from": "timed", "options": {"column": "id"}}
     counted = "SELECT unix_timestamp(window.start) AS since, records FROM "
     counted += "(SELECT window(at, '60 seconds') AS window, COUNT(*) AS records FROM {} GROUP BY window)"
@@ -357,6 +357,10 @@ def test_state_of_several_stores_and_variables_begins_empty_beside_other_state(
 
     # All three keep state from here on: the partners of the rest come now.
     second.produce(_LATER // 2)
+    workload.repeat(_FIRST + _LATER)
+    sums.catch_up()
+    pipeline.spec["spark"]["conf"]["spark.sql.shuffle.partitions"] = 3
+    rescale(pipeline, sums.eos, 3)
     workload.repeat(_FIRST + _LATER)
     sums.catch_up()
     found = pipeline.table.execute(f"SELECT id, word, payload FROM `{TABLE}` WHERE id >= {_FIRST}")

@@ -26,7 +26,7 @@ from spark_jobs.run.pipeline import output_mode
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import Changes, compare
 from spark_jobs.savepoints.manifest import Manifest
-from spark_jobs.savepoints.plan import Plan
+from spark_jobs.savepoints.plan import Plan, names
 from spark_jobs.session.locked_dirs import temporary_at
 from twophase import faults
 
@@ -105,11 +105,22 @@ def state_of(start: Start) -> Iterator[NewState]:
     offsets = spark_rewriting.offsets(start.of_checkpoint("offsets").read_text(), plan.sources)
     location, metadata = start.spec.checkpoint.folder, start.kept / "metadata"
     with trial_of(start.spark, start.rows, output_mode(start.spec), offsets, metadata, location) as trial:
+        _check_numbers(trial, plan)
         found = {number: _widening(start, changes, trial, number) for number in changes.widened}
         refused = {number: each for number, each in found.items() if isinstance(each, str)}
         changes = compare(manifest.plan, plan, kept, refused)
         widenings = {number: each for number, each in found.items() if isinstance(each, Widening) and each.changes_rows}
         yield NewState(changes, EmptyState(trial, changes.empty), widenings)
+
+
+def _check_numbers(trial: Path, plan: Plan) -> None:
+    """Raise SavepointError where Spark has other operators than the plan: their numbers would be of others."""
+    count = len(state_ids((trial / "commits" / "0").read_text()))
+    if count != len(plan.operators):
+        message = (
+            f"the steps have {len(plan.operators)} operators with state ({names(plan.operators)}), and Spark {count}"
+        )
+        raise SavepointError(message, remedy="remove the steps that are added, or begin by `eos reset --to`")
 
 
 def _widening(start: Start, changes: Changes, trial: Path, number: int) -> Widening | str:

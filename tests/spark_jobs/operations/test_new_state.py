@@ -6,12 +6,14 @@ import json
 import shutil
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StructType
 
+from eos.errors import SavepointError
 from spark_jobs.operations import new_state, spark_rewriting
 from spark_jobs.operations.new_state import Start, state_of
 from spark_jobs.operations.trial import without_records
@@ -184,8 +186,22 @@ def test_state_that_spark_cannot_rewrite_is_refused_with_the_reason(
         assert "it does not find a path with '#'" in left
 
 
+def test_a_plan_that_spark_sees_otherwise_is_refused(query: _Query) -> None:
+    query.add(range(10))
+    query.run(query.counted(NARROW))
+    start = query.start(query.counted(NARROW), query.counted(NARROW, once=True))
+    other = Operator("more", "Deduplicate", "bigint")
+    with (
+        pytest.raises(SavepointError, match=r"3 operators with state .*, and Spark 2"),
+        state_of(replace(start, plan=Plan(("s",), (*start.plan.operators, other)))),
+    ):
+        pass
+
+
 def _struct(ddl: str) -> StructType:
-    return StructType.fromDDL(ddl)
+    found = StructType.fromDDL(ddl)
+    assert isinstance(found, StructType)
+    return found
 
 
 @pytest.mark.usefixtures("spark")  # parses the types
