@@ -10,13 +10,17 @@ Reads are answered by the active namenode, never by an observer.
 
 from __future__ import annotations
 
+import atexit
+import io
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from weakref import WeakSet
 
 from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _REQUEST_S: Final = 20.0
+_END_S: Final = 1.0
 _SLOWEST: Final = 1024 * 1024  # bytes that a request moves in a second, or it is given up
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 _PROVIDER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
@@ -43,6 +48,8 @@ _FULL: Final = frozenset(
 
 _clients: Final[dict[tuple[int, ObjectAddress], Client]] = {}
 """By process and address: a process that was forked has no threads of its parent's clients."""
+
+_running: Final[WeakSet[threading.Thread]] = WeakSet()
 
 _distrusted: Final[set[str]] = set()
 """Namenodes and nameservices that have left a request without an answer."""
@@ -103,11 +110,14 @@ class HdfsClient:
 
         def whole(hdfs: Client, at: str) -> None:
             writer = hdfs.create(at, WriteOptions(create_parent=creates_folders))
-            for chunk in _chunks(content):
-                writer.write(chunk)
-            if size:
-                writer.hsync()
-            writer.close()
+            try:
+                for chunk in _chunks(content):
+                    writer.write(chunk)
+                if size:
+                    writer.hsync()
+                writer.close()
+            finally:  # otherwise its finalizer sends a request, in any thread and without a limit
+                io.RawIOBase.close(writer)
 
         self._send("write", path, whole, size=size)
 
@@ -161,8 +171,18 @@ def _within(limit_s: float, request: Callable[[], _T]) -> _T:
         except BaseException as error:  # noqa: BLE001  also what a panic of the client raises
             outcome.set_exception(error)
 
-    threading.Thread(target=run, name="hdfs request", daemon=True).start()
+    thread = threading.Thread(target=run, name="hdfs request", daemon=True)
+    _running.add(thread)
+    thread.start()
     return outcome.result(limit_s)
+
+
+@atexit.register
+def _await_requests() -> None:
+    """Wait a moment for requests that were given up: Python aborts where one returns while the process ends."""
+    deadline = time.monotonic() + _END_S
+    for thread in list(_running):
+        thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _chunks(content: BinaryIO | bytes) -> Iterator[bytes]:

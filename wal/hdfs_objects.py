@@ -22,7 +22,8 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Final
 
 from wal.address import ObjectAddress
@@ -59,13 +60,13 @@ class HdfsObjects:
                 marker = self._marker(name)
                 if marker is None:
                     return Found(self._client.read(name), Tag(None, None))
-                return Found(self._client.read(f"{name}/value-{marker}"), Tag(marker, None))
             except FileNotFoundError:
-                if self._client.status(name) is None:
-                    return None
-                if marker is not None and self._marker_or_none(name) == marker:
-                    message = f"{self.place(name)} has no value-{marker}, which its marker names"
-                    raise StorageRefusedError(message, remedy=_RESTORE) from None
+                return None
+            with suppress(FileNotFoundError):
+                return Found(self._client.read(f"{name}/value-{marker}"), Tag(marker, None))
+            if self._marker_or_none(name) == marker:
+                message = f"{self.place(name)} has no value-{marker}, which its marker names"
+                raise StorageRefusedError(message, remedy=_RESTORE)
         message = f"{self.place(name)} was replaced at each of {_READS} reads"
         raise StorageError(message, remedy="the request is repeated")
 
@@ -192,10 +193,8 @@ class HdfsObjects:
                 self._client.delete(f"{name}/value-{replaced}")
                 return
             entries = self._client.list(name)
-            for each in entries:
-                match = _VALUE.fullmatch(_name(each.path))
-                if match and match["value"] != marker and int(match["number"]) <= int(marker[:20]):
-                    self._client.delete(f"{name}/{_name(each.path)}")
+            for entry in superseded([_name(each.path) for each in entries], marker):
+                self._client.delete(f"{name}/{entry}")
             self._swept.add(name)
             self._sweep_unfinished(now_ms=max(each.modification_time for each in entries))
         except (StorageError, FileNotFoundError):
@@ -206,6 +205,12 @@ class HdfsObjects:
         for each in self._client.list(_UNFINISHED):
             if each.modification_time < now_ms - _OLD_MS:
                 self._client.delete(f"{_UNFINISHED}/{_name(each.path)}")
+
+
+def superseded(entries: Iterable[str], value: str) -> list[str]:
+    """Return the values of a register that no marker can name any more, once a marker has named `value`."""
+    found = filter(None, map(_VALUE.fullmatch, entries))
+    return [each[0] for each in found if each["value"] != value and each["number"] <= value[:20]]
 
 
 def _name(path: str) -> str:

@@ -1,4 +1,4 @@
-"""HDFS as processes of this machine: a namenode and a datanode, run from the jar of Hadoop's minicluster in Maven.
+"""HDFS as processes of this machine: a namenode and two datanodes, run from the jar of Hadoop's minicluster in Maven.
 
 Each is a process with its own folder, so it can be killed, stopped and restarted on the same data.
 """
@@ -22,11 +22,12 @@ from integration_tests.services.state import State, data_folder, free_port, tail
 from integration_tests.services.values import ServiceError
 
 HADOOP_VERSION: Final = "3.4.1"
+_DATANODES: Final = 2
 _START_S: Final = 120.0  # on a busy machine
 _PACKAGE: Final = "org.apache.hadoop.hdfs.server"
 
 _SETTINGS: Final = {
-    "dfs.replication": "1",
+    "dfs.replication": "2",
     "dfs.heartbeat.interval": "1",
     "dfs.namenode.safemode.extension": "0",
     "dfs.namenode.http-address": "127.0.0.1:0",
@@ -34,7 +35,7 @@ _SETTINGS: Final = {
     "dfs.datanode.ipc.address": "127.0.0.1:0",
     "dfs.datanode.http.address": "127.0.0.1:0",
     "dfs.permissions.enabled": "true",
-    # A file may be closed while its last block is reported: else each close of a small file takes half a second.
+    # A file may be closed before its last block is reported: otherwise each close takes half a second.
     "dfs.namenode.file.close.num-committed-allowed": "1",
 }
 
@@ -49,7 +50,7 @@ appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 
 
 class HdfsServers:
-    """A namenode and a datanode below a folder. As a context manager they run inside the block."""
+    """A namenode and its datanodes below a folder. As a context manager they run inside the block."""
 
     def __init__(self, folder: Path, log: Path, port: int = 0) -> None:
         """
@@ -60,26 +61,26 @@ class HdfsServers:
         self._log = log
         self.port = free_port(port)
         self._namenode: ServerProcess | None = None
-        self._datanode: ServerProcess | None = None
+        self._datanodes: list[ServerProcess] = []
 
     def __enter__(self) -> Self:
         format_namenode(self._folder, self._log, self.port)
         self.start_namenode()
-        self._datanode = start("datanode", self._folder, self._log, self.port)
-        await_ready(self.port, [self._datanode], self._log)
+        self._datanodes = [start_datanode(number, self._folder, self._log) for number in range(_DATANODES)]
+        await_ready(self.port, self._datanodes, self._log)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.resume_namenode()
-        for process in (self._datanode, self._namenode):
+        for process in (*self._datanodes, self._namenode):
             if process is not None:
                 process.kill()
 
     def start_namenode(self) -> None:
         """Start the namenode on its data. It answers later."""
-        self._namenode = start("namenode", self._folder, self._log, self.port)
+        self._namenode = start_namenode(self._folder, self._log)
 
     def await_ready(self) -> None:
         """Block until files can be written and read."""
@@ -124,21 +125,20 @@ class Hdfs(SingleServer):
         return port
 
     def down(self) -> bool:
-        known = self._state.load().get("datanode")
-        if known is not None:
-            ServerProcess.from_json(known).stop()
+        for each in self._state.load().get("datanodes", []):
+            ServerProcess.from_json(each).stop()
         return super().down()
 
     def _start(self) -> ServerProcess:
         folder = data_folder() / self.kind
         format_namenode(folder, self._log, self.port)
-        datanode = start("datanode", folder, self._log, self.port)
-        self._state.save({**self._state.load(), "datanode": datanode.to_json()})
-        return start("namenode", folder, self._log, self.port)
+        datanodes = [start_datanode(number, folder, self._log) for number in range(_DATANODES)]
+        self._state.save({**self._state.load(), "datanodes": [each.to_json() for each in datanodes]})
+        return start_namenode(folder, self._log)
 
     def _await(self) -> None:
         state = self._state.load()
-        processes = [ServerProcess.from_json(state[each]) for each in ("process", "datanode")]
+        processes = [ServerProcess.from_json(each) for each in (state["process"], *state["datanodes"])]
         await_ready(self.port, processes, self._log)
 
     def _clear(self) -> None:
@@ -150,11 +150,9 @@ def format_namenode(folder: Path, log: Path, port: int) -> None:
     conf = folder / "conf"
     conf.mkdir(parents=True)
     core = {"fs.defaultFS": f"hdfs://127.0.0.1:{port}", "hadoop.tmp.dir": str(folder / "tmp")}
-    data = {"dfs.namenode.name.dir": folder / "names", "dfs.datanode.data.dir": folder / "blocks"}
-    hdfs = {**_SETTINGS, **{name: str(path) for name, path in data.items()}}
-    hdfs["dfs.namenode.rpc-address"] = f"127.0.0.1:{port}"
+    own = {"dfs.namenode.rpc-address": f"127.0.0.1:{port}", "dfs.namenode.name.dir": str(folder / "names")}
     (conf / "core-site.xml").write_text(_xml(core))
-    (conf / "hdfs-site.xml").write_text(_xml(hdfs))
+    (conf / "hdfs-site.xml").write_text(_xml({**_SETTINGS, **own}))
     (conf / "log4j2.properties").write_text(_LOGGING)
     with log.open("ab") as output:
         command = [*_command("namenode", folder), "-format", "-force", "-nonInteractive"]
@@ -163,10 +161,15 @@ def format_namenode(folder: Path, log: Path, port: int) -> None:
         raise ServiceError(f"the namenode could not be formatted ({log}):\n{tail(log)}")
 
 
-def start(role: str, folder: Path, log: Path, port: int) -> ServerProcess:
-    """Start the namenode or the datanode. Return before it answers. Raises ServiceError without Java or the jars."""
-    del port  # in the settings
-    return ServerProcess.start(_command(role, folder), log)
+def start_namenode(folder: Path, log: Path) -> ServerProcess:
+    """Start the namenode. Return before it answers. Raises ServiceError without Java or the jars."""
+    return ServerProcess.start(_command("namenode", folder), log)
+
+
+def start_datanode(number: int, folder: Path, log: Path) -> ServerProcess:
+    """Start a datanode, which finds its namenode later."""
+    blocks = f"dfs.datanode.data.dir={folder / f'blocks-{number}'}"
+    return ServerProcess.start([*_command("datanode", folder), "-D", blocks], log)
 
 
 def await_ready(port: int, processes: list[ServerProcess], log: Path) -> None:
