@@ -88,7 +88,7 @@ def test_only_the_newest_of_several_machines_goes_on(pipeline: Pipeline, hdfs_fo
 
 @pytest.mark.timeout(900)
 def test_a_namenode_that_stops_and_is_killed_in_the_middle_of_a_checkpoint(
-    pipeline: Pipeline, cluster: HdfsServers
+    cluster: HdfsServers, pipeline: Pipeline
 ) -> None:
     """First it does nothing, with its connections open; then it is gone, and is started on its data."""
     put_location(pipeline, Folder.of(cluster.port))

@@ -204,7 +204,8 @@ def test_a_namenode_that_stops_is_an_error_that_passes(cluster: HdfsServers, mon
 def test_a_swept_writer_does_not_publish(hdfs_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file is complete, and is deleted before its rename."""
     storage, other = HdfsStorage(hdfs_folder.address()), HdfsStorage(hdfs_folder.address())
-    rename, seen = HdfsClient.rename, []
+    rename = HdfsClient.rename
+    seen: list[str] = []
 
     def swept(self: HdfsClient, path: str, target: str, *, overwrite: bool = False) -> None:
         seen.extend(other.unfinished("f"))

@@ -68,7 +68,7 @@ class HdfsClient:
         _client(address)
 
     def status(self, path: str) -> FileStatus | None:
-        """Return what the namenode knows of a file or folder; None: it does not exist."""
+        """Return the status of a file or folder; None: it does not exist."""
         try:
             return self._send("look for", path, lambda hdfs, at: hdfs.get_file_info(at))
         except FileNotFoundError:
@@ -162,13 +162,13 @@ _REACHED: Final = "see that the namenode and the datanodes can be reached: the r
 
 
 def _within(limit_s: float, request: Callable[[], _T]) -> _T:
-    """Return the result of a request. Raises TimeoutError: it goes on in its thread, which nothing awaits."""
+    """Return the result of a request. Raises TimeoutError: its thread continues, and nothing awaits it."""
     outcome: Future[_T] = Future()
 
     def run() -> None:
         try:
             outcome.set_result(request())
-        except BaseException as error:  # noqa: BLE001  also what a panic of the client raises
+        except BaseException as error:  # noqa: BLE001  also a panic of the client
             outcome.set_exception(error)
 
     thread = threading.Thread(target=run, name="hdfs request", daemon=True)
@@ -206,7 +206,7 @@ def _client(address: ObjectAddress) -> Client:
 
 
 def _forget(address: ObjectAddress) -> None:
-    """Give up the connections: a namenode whose machine is gone would leave each further request without an answer."""
+    """Give up the connections: a namenode whose machine is lost would leave each further request without an answer."""
     _distrusted.add(address.bucket)
     _clients.pop((os.getpid(), address.root), None)
 
@@ -231,7 +231,7 @@ def _connect(address: ObjectAddress) -> Client:
 
 
 def _settings(authority: str, namenodes: str | None) -> dict[str, str]:
-    """Return what is said to the client beside the files of `$HADOOP_CONF_DIR`."""
+    """Return settings for the client, which override the files of `$HADOOP_CONF_DIR`."""
     settings = {
         "dfs.client.failover.max.attempts": "1" if ":" in authority else "4",
         "dfs.client.failover.sleep.base.millis": "100",
@@ -239,7 +239,7 @@ def _settings(authority: str, namenodes: str | None) -> dict[str, str]:
         "dfs.client.socket-timeout": "20000",  # of a datanode
         f"dfs.client.failover.proxy.provider.{authority}": _PROVIDER,  # an observer may be behind
     }
-    if authority in _distrusted:  # the first namenode of the list may be the one that does not answer
+    if authority in _distrusted:  # perhaps the first of its namenodes does not answer
         settings[f"dfs.client.failover.random.order.{authority}"] = "true"
     if namenodes is not None:
         hosts = dict(enumerate(each.strip() for each in namenodes.split(",")))
@@ -257,7 +257,7 @@ def _naming(doing: str) -> Iterator[None]:
         raise
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # the client's panics are no Exceptions
+    except BaseException as error:  # a panic of the client is not an Exception
         raise _failed(doing, error) from error
 
 

@@ -9,7 +9,7 @@ An object that is replaced is a folder, a *register*. It holds one marker, an em
     head/value-00000000000000000007-3f9c1d2ab4e60788
 
 A swap writes the new value completely, and then renames the marker of the expected value to the marker of the new one.
-The rename compares and replaces: it fails if the expected marker is gone. A marker has a random part and is never
+The rename compares and replaces: it fails if the expected marker is missing. A marker has a random part and is never
 created a second time. So a rename that the namenode carries out late, or that a frozen driver sends late, finds no
 source, however many older values were deleted meanwhile. With numbered files, each created exclusively, it could create
 a number that was deleted, and take it for its swap. The first swap renames a whole folder to the register's name.
@@ -184,9 +184,9 @@ class HdfsObjects:
             return None
 
     def _sweep(self, name: str, marker: str, replaced: str) -> None:
-        """After a swap, delete the value that it has replaced. The first time, also what killed drivers have left.
+        """After a swap, delete the value that it has replaced. The first time, delete the leftovers of killed drivers.
 
-        The swap has landed, so an error here is no error of it: the next driver deletes the rest.
+        The swap has landed, so it succeeds also after an error here: the next driver deletes the rest.
         """
         try:
             if name in self._swept:
@@ -201,7 +201,7 @@ class HdfsObjects:
             return
 
     def _sweep_unfinished(self, *, now_ms: int) -> None:
-        """Delete what was begun a day before. Its writer, if it continues, finds that out at its rename."""
+        """Delete objects that were begun a day before. A writer that continues finds that out at its rename."""
         for each in self._client.list(_UNFINISHED):
             if each.modification_time < now_ms - _OLD_MS:
                 self._client.delete(f"{_UNFINISHED}/{_name(each.path)}")

@@ -44,7 +44,7 @@ class HdfsStorage:
         return ObjectUpload(self._client.place(name), lambda content: self._put(name, content), MAX_BYTES)
 
     def open(self, name: str) -> BinaryIO:
-        """See Storage. What lies between the object's ends is read from a copy on this machine."""
+        """See Storage. The middle of a larger object is read from a copy on this machine."""
         place = self._client.place(check_name(name))
         try:
             status = self._client.status(name)
@@ -114,7 +114,7 @@ class HdfsStorage:
             self._has(name, content)
         except FileNotFoundError as error:
             if not self._has(name, content):
-                message = f"{self._client.place(name)}: what was written for it has been swept away"
+                message = f"{self._client.place(name)}: its unfinished file was swept away"
                 raise ObjectMissingError(message, remedy="a newer owner of the folder has ended this writer") from error
         except StorageError as error:
             if not error.retriable or not self._has_in_doubt(name, content, error):
