@@ -48,14 +48,4 @@ MUTANTS: Final = (
 """,
         caught_by=(f"{_STORE}test_a_publish_without_an_answer_is_looked_up",),
     ),
-    Mutant(
-        name="a request to HDFS has no time limit",
-        rule="H39",
-        path="wal/hdfs.py",
-        before="""    return outcome.result(limit_s)
-""",
-        after="""    return outcome.result(limit_s * 100)
-""",
-        caught_by=(f"{_STORE}test_a_namenode_that_stops_is_an_error_that_passes",),
-    ),
 )
