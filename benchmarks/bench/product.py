@@ -19,6 +19,7 @@ import psutil
 
 from benchmarks.bench.topic import SCHEMA
 from connectors.kafka.splits import as_offset
+from twophase.head import HeadStore
 from twophase.local_head import LocalHead
 from twophase.status import read_seen
 
@@ -69,6 +70,7 @@ class Product:
     spec: str
     eos: Sequence[str] = (str(Path(sys.executable).parent / "eos"),)  # or what starts it in another way
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
+    head: HeadStore | None = None  # in the folder by default
     _process: subprocess.Popen[bytes] = field(init=False)
 
     def __enter__(self) -> Product:
@@ -153,7 +155,7 @@ class Product:
     def _visible(self) -> int:
         """What head calls committed: every sink has made it visible by then. Records of a checkpoint that is decided
         and not committed are not counted, nor are those before it."""
-        seen = read_seen(LocalHead(self.folder / "checkpoint"))
+        seen = read_seen(self.head or LocalHead(self.folder / "checkpoint"))
         if seen is None or seen.head.committed < seen.head.completed:
             return 0
         return sum(as_offset(end) for splits in seen.head.positions.values() for end in splits.values())
