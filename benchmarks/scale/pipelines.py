@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -107,15 +108,15 @@ def measure_pipelines(services: Services, work: ManyPipelines) -> dict[str, Any]
         first_s = time.monotonic() - began_s
         rounds = []
         for each in range(1, work.rounds + 1):
-            began_s, began_cpu_s = time.monotonic(), _cpu_s(drivers)
+            began_s, before_s = time.monotonic(), _cpu_s(drivers)
             shops.produce(each * work.records, work.records)
             _await(drivers, heads, (each + 1) * work.records)
-            rounds.append((time.monotonic() - began_s, _cpu_s(drivers) - began_cpu_s))
+            rounds.append((time.monotonic() - began_s, _used_s(before_s, _cpu_s(drivers))))
         busy = _connections(engine) - before
         time.sleep(_SETTLED_S)
-        began_s, began_cpu_s = time.monotonic(), _cpu_s(drivers)
+        began_s, before_s = time.monotonic(), _cpu_s(drivers)
         time.sleep(work.idle_s)
-        idle_cores = (_cpu_s(drivers) - began_cpu_s) / (time.monotonic() - began_s)
+        idle_cores = _used_s(before_s, _cpu_s(drivers)) / (time.monotonic() - began_s)
         idle, sizes = _connections(engine) - before, _sizes(drivers)
         shops.check((work.rounds + 1) * work.records)
         warm = rounds[_COLD:] or rounds
@@ -156,8 +157,18 @@ def _await(drivers: Sequence[Product], heads: Iterable[LocalHead], records: int)
         time.sleep(_POLL_S)
 
 
-def _cpu_s(drivers: Iterable[Product]) -> float:
-    return sum(each.cpu_s() for each in drivers)
+def _cpu_s(drivers: Iterable[Product]) -> dict[int, float]:
+    """Return the CPU time of each process so far, by its id."""
+    found = {}
+    for process in chain.from_iterable(each.tree() for each in drivers):
+        with suppress(psutil.NoSuchProcess):  # a worker may have ended
+            found[process.pid] = sum(process.cpu_times()[:2])
+    return found
+
+
+def _used_s(before_s: Mapping[int, float], after_s: Mapping[int, float]) -> float:
+    """Return the CPU time in between, without that of processes which have ended."""
+    return sum(cpu_s - before_s.get(pid, 0.0) for pid, cpu_s in after_s.items())
 
 
 def _connections(engine: sqlalchemy.Engine) -> int:
