@@ -165,7 +165,7 @@ def pipelines(
     """Many pipelines, each from a topic of one partition into a table of one database, two-phase.
 
     `first_s` is the time from the start of the first process until each pipeline has committed its first records.
-    In a round all get records at the same time: `round_s` ends when all have committed them. `connections` are those at
+    In a round all get records at the same time: `round_s` ends when all have committed them. `connections` counts at
     the database after the last round, `idle_connections` and `idle_cores` while nothing comes. Memory is PSS, the sum
     of all processes: of the drivers, the JVMs and the Python workers.
     """

@@ -38,7 +38,7 @@ def forget(spark: SparkSession) -> int:
     view.setAccessible(True)
     paths = view.newInstance(_array(spark, files.get(None), hook))
     gone = [path for path in list(paths.toArray()) if not os.path.lexists(path)]
-    remove = get_method(paths, "remove")  # Java's; that of Python's view raises KeyError for an absent path
+    remove = get_method(paths, "remove")  # Python's view raises KeyError for an absent path
     return sum(map(remove, gone))
 
 
