@@ -54,7 +54,7 @@ class HdfsObjects:
         self._swept: set[str] = set()
 
     def read(self, name: str) -> Found | None:
-        """Return the object; None: it does not exist. A value may be replaced meanwhile, so that it looks again."""
+        """Return the object; None: it does not exist. Repeats a read of a value that is replaced meanwhile."""
         for _ in range(_READS):
             try:
                 marker = self._marker(name)

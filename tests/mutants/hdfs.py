@@ -11,7 +11,7 @@ _STORE: Final = "integration_tests/test_hdfs_store.py::"
 MUTANTS: Final = (
     Mutant(
         name="a swap deletes values that a marker may still name",
-        rule="H39",
+        rule="H40",
         path="wal/hdfs_objects.py",
         before="""if each["value"] != value and each["number"] <= value[:20]]""",
         after="""if each["value"] != value]""",
@@ -22,7 +22,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a swap replaces the value that it finds",
-        rule="H39",
+        rule="H40",
         path="wal/hdfs_objects.py",
         before="""rename(f"{name}/current-{expected.e_tag}", f""",
         after="""rename(f"{name}/current-{self._marker(name)}", f""",

@@ -15,7 +15,7 @@ from tests.mutants.catalogue import ALL
 from tests.mutants.mutant import PROJECT, Mutant
 from tests.simulation.mutants import MUTANTS as OF_THE_COORDINATOR
 
-_RULE: Final = re.compile(r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9])|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?")
+_RULE: Final = re.compile(r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9]|40)|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?")
 """A rule or a history of docs/explanation/protocol.md; or a page of the docs, and perhaps its section."""
 
 
