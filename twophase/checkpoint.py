@@ -125,6 +125,7 @@ def _record(
         direct,
         digest_method=method,
         schemas=pinned(done.schemas),
+        left_out=begin.left_out,
     )
 
 

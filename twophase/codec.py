@@ -215,10 +215,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
         {
             "format": FORMAT,
             "scope": str(record.scope),
-            "ranges": {
-                source: [[each.split, each.start, each.end] for each in ranges]
-                for source, ranges in record.ranges.items()
-            },
+            "ranges": _ranges_to_json(record.ranges),
             "offsets_log": record.offsets_log,
             "committables": {
                 sink: [committable_to_json(each) for each in group] for sink, group in record.committables.items()
@@ -226,6 +223,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             "started_at": record.started_at,
             "decided_at": record.decided_at,
             **({"schemas": record.schemas} if record.schemas else {}),
+            **({"left_out": _ranges_to_json(record.left_out)} if record.left_out else {}),
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
             **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
@@ -243,9 +241,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
     with _Reading("record"):
         return CheckpointRecord(
             scope=_scope(document["scope"]),
-            ranges={
-                source: tuple(OffsetRange(*each) for each in ranges) for source, ranges in document["ranges"].items()
-            },
+            ranges=_ranges_from_json(document["ranges"]),
             offsets_log=document["offsets_log"],
             committables={
                 sink: tuple(committable_from_json(each) for each in group)
@@ -258,7 +254,16 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             digest_method=_method(document.get("digest_method")),
             schemas=document.get("schemas", {}),
             written_by=_version(document.get("written_by", "")),
+            left_out=_ranges_from_json(document.get("left_out", {})),
         )
+
+
+def _ranges_to_json(by_source: Mapping[str, Sequence[OffsetRange]]) -> dict[str, list[list[Any]]]:
+    return {source: [[each.split, each.start, each.end] for each in ranges] for source, ranges in by_source.items()}
+
+
+def _ranges_from_json(document: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, tuple[OffsetRange, ...]]:
+    return {source: tuple(OffsetRange(*each) for each in ranges) for source, ranges in document.items()}
 
 
 def encode_committable(committable: Committable) -> bytes:

@@ -26,6 +26,7 @@ from twophase.values import (
     CommitOutcome,
     Committable,
     MetSchemas,
+    OffsetRange,
     SinkState,
     SparkState,
     StartingPoint,
@@ -110,6 +111,7 @@ class BatchStart:
         default_factory=dict
     )  # source -> splits that were discovered for this batch
     permitted: bool = False  # by `Driver.permit`, before the job, in a process that has ended since
+    left_out: Mapping[str, tuple[OffsetRange, ...]] = field(default_factory=dict)  # see CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,8 @@ class CheckpointRecord:
     digest_method: int | None = DIGEST_METHODS[-1]  # or another version's; None in records that name none
     schemas: Schemas = field(default_factory=dict)  # that its records were decoded with
     written_by: str = installed_version()  # the version of eos that decided; empty in records that name none
+    left_out: Mapping[str, tuple[OffsetRange, ...]] = field(default_factory=dict)
+    """By source, the parts of `ranges` that were deleted before its tasks began, where the spec allows that."""
 
     @property
     def checkpoint_id(self) -> int:

@@ -21,6 +21,7 @@ _KAFKA = partial(targets.kafka, form="json")
 _BYTES = partial(targets.kafka, form="raw")
 _BYTES_WAITING = partial(targets.kafka, form="raw", waiting=1)
 _IN_PARTS = MappingProxyType({"max_records_per_checkpoint": 100_000})
+_TWO_SECONDS = MappingProxyType({"interval": "2s", "max_records_per_checkpoint": 400_000})  # it works all the time
 
 Make = Callable[[Place], Target]
 
@@ -66,15 +67,18 @@ class Pipeline:
     """By label, the cases whose seconds, added up, are divided by this one's: above 1, this one is faster."""
     form: str = "json"  # of the source
     checkpoint: Mapping[str, object] = field(default_factory=dict)
+    in_store: bool = False  # its location, in a bucket of MinIO on this machine
 
     def run(self, place: Place, rows: int) -> Measured:
         """From when a pipeline that has moved as many records before may read new ones, which are all there, to the
         last one visible in every sink."""
         made, bootstrap = [make(place) for make in self.makes], place.services.kafka_bootstrap
-        text = spec(bootstrap, place.name, self.form, self.checkpoint, [each.entry for each in made])
+        bucket = place.bucket() if self.in_store else None
+        located = {**self.checkpoint, **(bucket.checkpoint if bucket is not None else {})}
+        text = spec(bootstrap, place.name, self.form, located, [each.entry for each in made])
         produce = partial(topic.produce, bootstrap, place.name)
         produce(0, rows)
-        with Product(place.folder, text) as product:
+        with Product(place.folder, text, head=bucket.head if bucket is not None else None) as product:
             product.wait_for(rows)
             produce(rows, _FEW)
             product.wait_for(rows + _FEW)
@@ -118,6 +122,10 @@ CASES: Mapping[str, Limit | Pipeline] = MappingProxyType(
             (_TWO_PHASE,),
             checkpoint={"mode": "at-least-once"},
             against={"raw": ("raw",), "exactly-once": ("eos warm",)},
+        ),
+        "eos warm each 2 s": Pipeline((_TWO_PHASE,), checkpoint=_TWO_SECONDS),
+        "eos warm each 2 s in a store": Pipeline(
+            (_TWO_PHASE,), {"on a disk": ("eos warm each 2 s",)}, checkpoint=_TWO_SECONDS, in_store=True
         ),
         "eos kafka": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw"),
         "eos kafka in parts": Pipeline((_BYTES,), _BESIDE_RAW_TOPIC, form="raw", checkpoint=_IN_PARTS),

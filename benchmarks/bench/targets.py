@@ -13,13 +13,36 @@ import sqlalchemy
 from benchmarks.bench import topic
 from integration_tests import databases, topics
 from integration_tests.services import Services
+from integration_tests.services.minio_native import Minio
 from integration_tests.services.postgres_native import Postgres
+from tests.object_store import Bucket
+from twophase.head import HeadStore
+from twophase.object_head import ObjectHead
 
 _COLUMNS = "(id BIGINT {key}, {user} VARCHAR(64), amount {double}, ts {timestamp})"
 _MYSQL = partial(_COLUMNS.format, user="user", double="DOUBLE", timestamp="DATETIME(6)")
 _POSTGRES = partial(_COLUMNS.format, user='"user"', double="DOUBLE PRECISION", timestamp="TIMESTAMPTZ")
 _SQLITE = partial(_COLUMNS.format, user="user", double="DOUBLE", timestamp="TEXT")
 _UPSERT = "upsert"
+_PREFIX = "eos/bench"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A pipeline's location in an object store."""
+
+    bucket: Bucket
+
+    @property
+    def checkpoint(self) -> Mapping[str, object]:
+        """Its keys of `checkpoint` in a spec."""
+        address = self.bucket.address(_PREFIX)
+        return {"location": str(address), "location_options": dict(address.options), "scratch": "./scratch"}
+
+    @property
+    def head(self) -> HeadStore:
+        """The head that the pipeline keeps there."""
+        return ObjectHead(self.bucket.address(_PREFIX))
 
 
 @dataclass(slots=True)
@@ -63,6 +86,12 @@ class Place(AbstractContextManager["Place"]):
         # By an administrator: only one may end the server's own work on it (autovacuum).
         self.at_end(partial(execute, server.admin_url, f"DROP DATABASE {self.name} WITH (FORCE)"))
         return f"{server.url}{self.name}"
+
+    def bucket(self) -> Location:
+        """A bucket on MinIO, which is started where it does not run."""
+        server = Minio()
+        server.up()
+        return Location(Bucket(server.port))
 
     def sqlite(self) -> str:
         """The path of its file."""

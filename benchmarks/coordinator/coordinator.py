@@ -67,6 +67,7 @@ class ReportedBatch:
     acknowledged: pa.Table
     acknowledgements: tuple[Acknowledgement, ...] = ()
     ends_held: Sequence[int] | None = None
+    stateful: bool = False
     skipped: Mapping[str, int] = field(default_factory=dict)
     rules: tuple[RuleCount, ...] = ()
     ranges: Ranges = field(default_factory=dict)

@@ -139,8 +139,8 @@ class Source(Protocol):
     def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         """Return the parts of `ranges` that the service has deleted and that `read` skips, as the spec allows.
 
-        Called once per checkpoint, before it is read; the driver logs the result. Empty if the spec makes loss an
-        error.
+        Called once per checkpoint, before it is read; the driver logs the result. Called again after a batch that
+        Spark repeats for its state. Empty if the spec makes loss an error.
         """
 
     @property

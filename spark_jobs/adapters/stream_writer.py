@@ -229,6 +229,7 @@ class DoneBatch:
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
     ranges: Ranges = field(default_factory=dict)  # the sources are Spark's own
     ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
+    stateful: bool = False
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
         """Return the outcome. The tasks have already prepared."""

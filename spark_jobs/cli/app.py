@@ -34,7 +34,7 @@ REPAIR: Final = "Repair"
 _COMMANDS: Final = {
     **dict.fromkeys(("demo", "init", "schema", "connectors", "validate", "doctor", "preview", "explain"), FIRST_STEPS),
     **dict.fromkeys(("run", "submit", "status", "ui", "checkpoint", "pause", "resume", "stop"), RUN),
-    **dict.fromkeys(("savepoint", "rescale", "dead-letters"), MOVE),
+    **dict.fromkeys(("savepoint", "rescale", "upgrade", "dead-letters"), MOVE),
     **dict.fromkeys(("repair", "reset", "transactions"), REPAIR),
 }
 """The group of each command."""

@@ -56,7 +56,7 @@ def doctor(spec: SpecPath, as_json: AsJson = False, debug: Debug = False) -> Non
     if as_json:
         out.facts({"ok": healthy, "findings": [{"of": of, **asdict(finding)} for of, finding in findings]})
     else:
-        out.show(_table(findings))
+        out.show(table_of(findings))
         out.show(out.text("A run can start." if healthy else "A run cannot start yet.", "bold"))
     if not healthy:
         raise typer.Exit(1)
@@ -152,7 +152,8 @@ def _beginning(source: Source) -> Finding:
     return Finding(check, True, f"a first run begins at {shown}{', …' if len(found) > 10 else ''}")
 
 
-def _table(findings: list[tuple[str, Finding]]) -> Table:
+def table_of(findings: list[tuple[str, Finding]]) -> Table:
+    """Return the findings for a terminal, each behind its subject."""
     table = Table()
     for heading in ("of", "check", "", "found", "what to do"):
         table.add_column(heading, overflow="fold")

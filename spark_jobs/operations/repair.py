@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -40,7 +39,7 @@ from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.session.failures import translate
-from spark_jobs.session.locked_dirs import temporary
+from spark_jobs.session.locked_dirs import temporary_at
 from twophase.head_value import HeadValue
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
@@ -247,7 +246,7 @@ class CheckpointBefore:
     def copied(self) -> Iterator[Path]:
         """The copy, for this block. Raises as `check`, and OSError."""
         number = self.record.checkpoint_id
-        with _folder(self.log.location) as folder, self._rests_on() as own:
+        with temporary_at(self.log.location, "repair") as folder, self._rests_on() as own:
             for path in self._files(own):
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(own / path, folder / path)
@@ -277,12 +276,3 @@ class CheckpointBefore:
                 message = f"the state before checkpoint {number} is not kept any more: {error.message}"
                 raise SpecError(message, remedy=self.remedy) from error
             yield folder
-
-
-@contextmanager
-def _folder(location: Path) -> Iterator[Path]:
-    """At the checkpoint location, open to whom that is: its disk has room for state, and workers can write there."""
-    with temporary(location / "repair") as folder:
-        for each in (folder.parent, folder):
-            each.chmod(stat.S_IMODE(location.stat().st_mode))
-        yield folder

@@ -24,7 +24,9 @@ STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
 
 _LIMIT = '"operatorName":"globalLimit"'
-_QUOTED = re.compile(r"""[\x00-\x20"#%<>?[\\\]^`{|}\x7f]""")  # by Java in URIs: `repartition` quotes a path twice
+_QUOTED = re.compile(
+    r"""[\x00-\x20"#%<>?[\\\]^`{|}\x7f]"""
+)  # by Java in URIs: Spark's rewriter of state quotes a path twice
 _NEWEST = 4  # files: an entry and its checksum, and those before
 _MOVE = "begin from a savepoint (`eos run --from-savepoint`) at another `checkpoint.location`, and divide it there"
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
@@ -57,7 +59,7 @@ class LocalSparkLog:
 
     @contextmanager
     def reading(self, status: Status, *, has_state: bool) -> Iterator[Path]:
-        """Spark's folder for this block, for a savepoint beside a query that may run.
+        """Spark's folder, held for a savepoint beside a query that may run.
 
         `has_state`: steps of the query keep some, or have a watermark. Raises FileNotFoundError where a driver has
         completed another checkpoint meanwhile, OSError, and as `restore_state`.
@@ -103,8 +105,8 @@ class LocalSparkLog:
 
         Looked at before Spark is asked: it would plan first, and then find out.
         """
-        if quoted := _QUOTED.search(str(self.location)):
-            message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted[0]!r}"
+        if quoted := quoted_in(self.location):
+            message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted!r}"
             raise SpecError(message, remedy=self.elsewhere)
         described = [path for path in self.folder(incarnation).glob("state/*/_metadata/**/[!.]*") if path.is_file()]
         if not described:
@@ -156,7 +158,7 @@ class LocalSparkLog:
 
     @contextmanager
     def state_after(self, head: HeadValue, checkpoint_id: int) -> Iterator[Path]:
-        """Spark's folder with the state after this checkpoint, for this block: for a repair. It may lack this state.
+        """Spark's folder with the state after this checkpoint, held during a repair. It may lack this state.
 
         Raises as `restore_state`.
         """
@@ -233,6 +235,12 @@ class JobSparkLog(LocalSparkLog):
             newest = sorted(log.iterdir(), key=lambda path: path.stat().st_mtime)[-_NEWEST:]
             paths += [*newest, log]
         return [*paths, folder / "sources"] if paths else []
+
+
+def quoted_in(path: Path) -> str:
+    """Return a character of a path for which Spark cannot rewrite state there; empty: none."""
+    found = _QUOTED.search(str(path))
+    return found[0] if found else ""
 
 
 def local_folder(location: str) -> Path:

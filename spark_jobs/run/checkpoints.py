@@ -6,10 +6,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Protocol
 
 from connectors.api.contracts import Source
-from eos.errors import IdentityError
+from eos.errors import IdentityError, OffsetOutOfRangeError
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.observe.lag import Lag
@@ -19,13 +20,19 @@ from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
 from twophase.messages import BatchStart
+from twophase.values import CheckpointRecord, OffsetRange
 from twophase.verify import WITHOUT_SPARK
 
 _log = logging.getLogger("eos.runner")
 
+_STATE_LOST = "`eos reset` continues behind these records with an empty state"
+
 
 class NumberedBatch(Batch, Protocol):
     """One of Spark's batches."""
+
+    stateful: bool
+    """Whether it runs again for its state after it was decided (R4)."""
 
     @property
     def checkpoint_id(self) -> int:
@@ -49,6 +56,11 @@ class NumberedBatch(Batch, Protocol):
 
     ranges: Ranges
     """What the batch reads of each source of ours. Set before `run_writers`; empty where the sources are Spark's."""
+
+
+def _warn_of(left_out: Ranges) -> None:
+    for each in chain.from_iterable(left_out.values()):
+        _log.warning("left out, retention has deleted it: %s, offsets [%s, %s)", each.split, each.start, each.end)
 
 
 @dataclass(slots=True)
@@ -77,11 +89,14 @@ class Checkpoints:
         if not replayed and self.sources:
             positions = self.driver.owned.positions
             batch.ranges = {name: each.ranges(positions.get(name, {})) for name, each in plan.items()}
-            self._report_lost(batch.ranges)
+        left_out = self._lost(batch.ranges) if not replayed else {}
+        _warn_of(left_out)
         before_s = time.monotonic()
         record = self.driver.checkpoint(
-            BatchStart(number, ends, offsets_log, time.time(), began, self.permitted), batch
+            BatchStart(number, ends, offsets_log, time.time(), began, self.permitted, left_out), batch
         )
+        if replayed and batch.stateful:  # after its tasks: records that exist now existed when they read
+            self._check_read_again(record)
         now, head, lag = time.time(), self.driver.owned, self.newest_lag()
         report = CheckpointReport(
             record=record,
@@ -100,13 +115,19 @@ class Checkpoints:
         self.listener.on_checkpoint(report)
         return report
 
-    def _report_lost(self, ranges: Ranges) -> None:
-        """Warn of records that the service has deleted, where the spec says that this is no error."""
-        for source in self.sources:
-            for each in source.lost_ranges(ranges.get(source.name, ())):
-                _log.warning(
-                    "left out, retention has deleted it: %s, offsets [%s, %s)", each.split, each.start, each.end
-                )
+    def _lost(self, ranges: Ranges) -> dict[str, tuple[OffsetRange, ...]]:
+        """Return what the service has deleted of these ranges, where the spec says that this is no error."""
+        found = {each.name: tuple(each.lost_ranges(ranges.get(each.name, ()))) for each in self.sources}
+        return {name: lost for name, lost in found.items() if lost}
+
+    def _check_read_again(self, record: CheckpointRecord) -> None:
+        """Raise OffsetOutOfRangeError where a batch that ran for its state lacked records that it had before (H39)."""
+        for name, lost in self._lost(record.ranges).items():
+            if gone := set(lost) - set(record.left_out.get(name, ())):
+                ranges = ", ".join(sorted(f"{each.split}[{each.start}, {each.end})" for each in gone))
+                message = f"Spark repeats checkpoint {record.checkpoint_id} for its state, and source {name} no longer "
+                message += f"has all its records: {ranges} were deleted"
+                raise OffsetOutOfRangeError(message, remedy=_STATE_LOST)
 
     def _sync_plan(self, batch: NumberedBatch) -> str:
         """Return the content of `offsets/N` once it is on disk. Raises FileNotFoundError where Spark's folder is gone.

@@ -90,7 +90,7 @@ def newest(spec: Spec) -> Iterator[Point]:
         )
         remedy = "`eos run --until-caught-up` brings it to its end; take one then"
         if spec.checkpoint.is_shared:
-            remedy = f"where a driver runs on another machine, try again; else {remedy}"
+            remedy = f"where a driver runs on another machine, wait for its next checkpoint; else {remedy}"
         raise SavepointError(message, remedy=remedy)
     log, plan = spark_log(spec), plans.kept(open_documents(spec), head.incarnation)
     has_state = plan is not None and bool(plan.operators)
@@ -169,7 +169,7 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
             except FileNotFoundError as error:  # a newer checkpoint is there by now
                 if attempt == _TRIES - 1 or (running(spec) is None and not spec.checkpoint.is_shared):
                     raise _gone(spec, error) from error
-                _log.info("savepoint: %s has gone meanwhile, it is begun again", error.filename)
+                _log.info("savepoint: %s has gone meanwhile; the savepoint is repeated", error.filename)
     except OSError as error:
         message = f"{error.filename or into}: {error.strerror}"
         raise SavepointError(message, remedy="see that the folder can be written, and that there is room") from error

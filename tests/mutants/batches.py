@@ -165,6 +165,28 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a batch is repeated for its state without its records",
+        rule="H39",
+        path="spark_jobs/run/checkpoints.py",
+        before="        if replayed and batch.stateful:",
+        after="        if replayed and not batch.stateful:",
+        caught_by=(
+            "tests/spark_jobs/run/test_checkpoints.py"
+            "::test_h39_a_batch_that_runs_again_for_its_state_has_the_records_that_it_had",
+        ),
+    ),
+    Mutant(
+        name="what a decision left out is missing in its replay",
+        rule="H39",
+        path="spark_jobs/run/checkpoints.py",
+        before="if gone := set(lost) - set(record.left_out.get(name, ())):",
+        after="if gone := set(lost):",
+        caught_by=(
+            "tests/spark_jobs/run/test_checkpoints.py"
+            "::test_h39_a_batch_that_runs_again_for_its_state_has_the_records_that_it_had",
+        ),
+    ),
+    Mutant(
         name="a replay adds up digests of another branch",
         rule="R4",
         path="spark_jobs/batch/batch.py",

@@ -78,7 +78,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a rescale deletes older states before it is decided",
-        rule="H39",
+        rule="H41",
         path=_STORE,
         before="        if is_decided:\n",
         after="        if is_decided or True:\n",
@@ -86,7 +86,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start repeats a rescale over the state before",
-        rule="H39",
+        rule="H41",
         path="spark_jobs/query/rebuilt_spark_log.py",
         before="    return head.completed if is_rescale or is_first else -1",
         after="    return head.completed if is_first else -1",
@@ -94,7 +94,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a savepoint is taken from the folder of a driver that was superseded",
-        rule="H39",
+        rule="H41",
         path="spark_jobs/query/rebuilt_spark_log.py",
         before="            if done[path] >= head.committed - 1 and ",
         after="            if done[path] >= 0 and ",
@@ -102,7 +102,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="a start from a savepoint leaves the state of one that was killed",
-        rule="H39",
+        rule="H41",
         path="spark_jobs/query/state_keeping.py",
         before="            for each in (*noted, incarnation):\n",
         after="            for each in (incarnation,):\n",

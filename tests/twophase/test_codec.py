@@ -210,6 +210,14 @@ def test_odd_methods_and_versions_are_damage(key: str, value: object) -> None:
         decode_record(json.dumps({**document, key: value}).encode())
 
 
+def test_h39_a_record_names_what_was_left_out() -> None:
+    """A record without such ranges has the bytes that earlier versions wrote."""
+    left_out = {"orders": (OffsetRange("orders/0", 100, 110),)}
+    encoded = encode_record(replace(RECORD, left_out=left_out))
+    assert json.loads(encoded)["left_out"] == {"orders": [["orders/0", 100, 110]]}
+    assert decode_record(encoded).left_out == left_out
+
+
 def test_a_long_version_is_cut_where_it_is_written() -> None:
     assert decode_record(encode_record(replace(RECORD, written_by="1" * 101))).written_by == "1" * 100
 

@@ -58,6 +58,7 @@ class Numbered(Batch):
     skipped: Mapping[str, int] = field(default_factory=dict)
     rules: tuple[RuleCount, ...] = ()
     ranges: Ranges = field(default_factory=dict)
+    stateful: bool = False
 
 
 class SparkFiles:

@@ -138,6 +138,17 @@ def test_objects_of_states_before_the_last_two_are_deleted(spark: Path, open_sto
     assert open_store(2).restore(tmp_path / "other", NEWEST + 1) is not None
 
 
+def test_unfinished_objects_of_killed_drivers_are_swept_and_a_newer_drivers_are_not(
+    spark: Path, open_store: Open
+) -> None:
+    store = open_store(2)
+    started = [f"{epoch:08d}.{1:016x}.files" for epoch in (1, 3)]
+    for name in started:
+        store.storage.create(f"{store.incarnation}/{name}").write(b"half")
+    store.keep(spark, NEWEST - 1)
+    assert store.storage.unfinished(store.incarnation) == [f"{store.incarnation}/{started[1]}"]
+
+
 def test_a_pack_of_which_little_is_needed_is_written_again(
     spark: Path, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,7 +304,7 @@ def test_state_that_the_commits_log_does_not_name_is_refused(spark: Path, open_s
 
 
 def test_a_state_that_is_not_decided_deletes_nothing(spark: Path, open_store: Open) -> None:
-    """Its driver may be fenced: a newer one may read the state that is too old for this one (H39)."""
+    """Its driver may be fenced: a newer one may read the state that is too old for this one (H41)."""
     store = open_store(1)
     for number in (NEWEST - 2, NEWEST - 1):
         store.keep(spark, number)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from eos.errors import PlanOverwrittenError
+from eos.errors import OffsetOutOfRangeError, PlanOverwrittenError
 from spark_jobs.observe.report import CheckpointReport, Listener
 from spark_jobs.query.spark_log import LocalSparkLog, _java_hash
 from spark_jobs.run.checkpoints import Checkpoints
@@ -27,12 +27,13 @@ class _Orders:
 
     name = "orders"
 
-    def __init__(self) -> None:
+    def __init__(self, lost: int = 3) -> None:
         self.asked: list[OffsetRange] = []
+        self.lost = lost
 
     def lost_ranges(self, ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
         self.asked += ranges
-        return [OffsetRange("orders/0", 0, 3)]
+        return [OffsetRange("orders/0", 0, self.lost)] if ranges else []
 
 
 @pytest.fixture
@@ -80,3 +81,21 @@ def test_a_batch_is_decided_with_the_plan_that_spark_runs(
     assert (report.record.offsets_log, report.replayed) == (f"v1\n{{}}\n{OURS}", False)
     assert (driver.owned.committed, driver.owned.query_id) == (0, "q-1")
     assert driver.owned.positions == {"orders": {"orders/0": 10}}
+    assert report.record.left_out == {"orders": (OffsetRange("orders/0", 0, 3),)}
+
+
+@pytest.mark.parametrize(("lost", "stateful", "error"), [(3, True, False), (4, True, True), (4, False, False)])
+def test_h39_a_batch_that_runs_again_for_its_state_has_the_records_that_it_had(
+    setting: Setting, driver: Driver, tmp_path: Path, *, lost: int, stateful: bool, error: bool
+) -> None:
+    """Without state nothing is read. Records that the decision left out are not missing."""
+    _complete(setting, driver, tmp_path, OURS)
+    batch = Numbered(setting.sink, ends_held=[_java_hash(OURS)], stateful=stateful)
+    orders: Any = _Orders(lost)
+    again = Checkpoints(driver, LocalSparkLog(tmp_path), Listener(), [orders])
+    if not error:
+        assert again.complete(batch).replayed
+        return
+    with pytest.raises(OffsetOutOfRangeError, match=r"repeats checkpoint 0 .* orders/0\[0, 4\) were deleted") as caught:
+        again.complete(batch)
+    assert "eos reset" in caught.value.remedy
