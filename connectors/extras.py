@@ -12,6 +12,7 @@ from eos.errors import SpecError
 EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "aws": ("botocore", "aws_msk_iam_sasl_signer"),
     "avro": ("fastavro",),
+    "hdfs": ("hdfs_native",),
     "protobuf": ("grpc_tools",),
     "registry": ("authlib", "cachetools", "httpx2"),
 }
@@ -20,6 +21,7 @@ EXTRAS: Final[Mapping[str, Sequence[str]]] = {
 _FOR: Final = {
     "aws": "a login by AWS IAM",
     "avro": "the format avro",
+    "hdfs": "a location or a log in HDFS",
     "protobuf": "the format protobuf",
     "registry": "a schema registry",
 }

@@ -22,6 +22,7 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.harness import durations
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.fault_tests import fault_tests
+from integration_tests.harness.hdfs import Folder
 from integration_tests.harness.http_proxy import HttpProxy
 from integration_tests.harness.installed import PLUGINS, Installed, install
 from integration_tests.harness.jobs import Jobs
@@ -41,6 +42,7 @@ from integration_tests.services import (
 )
 from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio, obtainable
 from integration_tests.services.moto_native import ObjectStore
@@ -304,6 +306,14 @@ def s3_port(request: pytest.FixtureRequest) -> int:
     store = Minio() if getattr(request, "param", "moto") == "minio" else ObjectStore()
     store.up()
     return store.port
+
+
+@pytest.fixture
+def hdfs_folder() -> Folder:
+    """Return a folder of the shared HDFS, which stops with the other services."""
+    cluster = Hdfs()
+    cluster.up()
+    return Folder.of(cluster.port)
 
 
 @pytest.fixture(scope="session")

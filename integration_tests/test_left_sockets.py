@@ -10,10 +10,13 @@ import pytest
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
-_MEETINGS = 5
+_MEETINGS = 50
+_PIPELINES = 4
+"""In one driver; all let go of paths at the same time."""
 
 _SCRIPT = f"""
 import json, os
+from concurrent.futures import ThreadPoolExecutor
 from pyspark.sql import SparkSession
 from spark_jobs.session import left_sockets
 from spark_jobs.session.settings import local_settings
@@ -35,7 +38,10 @@ meet()
 before = listed()
 forgotten = left_sockets.forget(spark)
 meet()
-found = [before, forgotten, listed(), left_sockets.forget(spark), listed()]
+again = listed()
+with ThreadPoolExecutor({_PIPELINES}) as threads:
+    counts = list(threads.map(left_sockets.forget, [spark] * {_PIPELINES}))
+found = [before, forgotten, again, sum(counts), listed()]
 print(json.dumps(found))
 spark.stop()
 """

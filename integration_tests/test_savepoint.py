@@ -244,15 +244,28 @@ def test_state_and_positions_follow_their_names(
     pipeline.assert_exact(at_least=_FIRST + _NEW)
     assert pipeline.head.positions["other"] == {f"{other}/0": _NEW}
 
-    # State cannot be added beside other state: said before anything is done, and then all of it is left behind.
+    # A step that is added begins empty, and the other one still knows its ids.
     folder = take(pipeline, eos, tmp_path / "kept")
+    completed = pipeline.head.completed
     pipeline.spec["transforms"].append({**twice})
     pipeline.spec["sinks"][0]["from"] = "twice"
-    refused = run(pipeline, eos, "--from-savepoint", str(folder))
-    assert (refused.code, "Spark cannot add the state of twice" in refused.output) == (1, True), refused.output
-    succeed(pipeline, eos, "--from-savepoint", str(folder), "--allow-non-restored-state")
-    assert (pipeline.head.completed, pipeline.head.positions["other"]) == (0, {f"{other}/0": _NEW})
+    pipeline.workload.repeat(_FIRST)
+    succeed(pipeline, eos, "--from-savepoint", str(folder))
+    assert pipeline.head.completed > completed
     pipeline.assert_exact(at_least=_FIRST + _NEW)
+
+    # No step of before is left: said before anything is done, and then all state is left behind.
+    folder = take(pipeline, eos, tmp_path / "kept")
+    pipeline.spec["transforms"][1:] = [{**once, "name": "renamed"}]
+    pipeline.spec["sinks"][0]["from"] = "renamed"
+    refused = run(pipeline, eos, "--from-savepoint", str(folder))
+    assert (refused.code, "state of renamed (Deduplicate): begins empty" in refused.output) == (1, True), refused.output
+    before = pipeline.head.positions
+    succeed(pipeline, eos, "--from-savepoint", str(folder), "--allow-non-restored-state")
+    assert (pipeline.head.completed, pipeline.head.positions) == (0, before)
+    pipeline.workload.produce(_NEW)
+    succeed(pipeline, eos)
+    pipeline.assert_exact(at_least=_FIRST + 2 * _NEW)
 
 
 def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:

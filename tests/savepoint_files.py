@@ -47,20 +47,20 @@ def run_until(location: Path, *, committed: int = NEWEST, done: int = NEWEST) ->
     """Head, records and Spark's folder after NEWEST is completed; returns that folder."""
     _head(location, committed)
     folder = location / "spark" / INCARNATION
-    _put(folder / "metadata", '{"id":"query"}')
+    put(folder / "metadata", '{"id":"query"}')
     for number in range(NEWEST + 1):
-        _put(folder / "offsets" / str(number), offsets(number))
+        put(folder / "offsets" / str(number), offsets(number))
         if number <= done:
-            _put(folder / "commits" / str(number), "v2\n" + json.dumps({"stateUniqueIds": IDS}))
+            put(folder / "commits" / str(number), "v2\n" + json.dumps({"stateUniqueIds": IDS}))
     state = folder / "state" / "0"
-    _put(state / "_metadata" / "metadata", 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"x"}}')
-    _put(state / "_metadata" / ".metadata.crc", "crc")
+    put(state / "_metadata" / "metadata", 'v1\n{"operatorInfo":{"operatorId":0,"operatorName":"x"}}')
+    put(state / "_metadata" / ".metadata.crc", "crc")
     for partition, (unique,) in enumerate(IDS["0"]):
         store = state / str(partition)
-        _put(store / "_metadata" / "schema", "schema")
+        put(store / "_metadata" / "schema", "schema")
         for number in range(NEWEST + 2):
-            _snapshot(store, f"{number}_{unique}", [f"{number}.sst"])
-        _snapshot(store, f"{NEWEST + 1}_00000000-0000-0000-0000-00000000dead", ["losing.sst"])
+            snapshot(store, f"{number}_{unique}", [f"{number}.sst"])
+        snapshot(store, f"{NEWEST + 1}_00000000-0000-0000-0000-00000000dead", ["losing.sst"])
     return folder
 
 
@@ -100,14 +100,16 @@ def _record(number: int) -> CheckpointRecord:
     return CheckpointRecord(scope, ranges, offsets(number), {"out": (committable,)}, 1.7e9, 1.7e9 + 1)
 
 
-def _snapshot(store: Path, name: str, tables: list[str]) -> None:
+def snapshot(store: Path, name: str, tables: list[str]) -> None:
+    """One version of a store's state, with these files of RocksDB."""
     for table in tables:
-        _put(store / "SSTs" / table, f"rows of {table}")
+        put(store / "SSTs" / table, f"rows of {table}")
     document = {"sstFiles": [{"localFileName": table, "dfsSstFileName": table} for table in tables]}
     with zipfile.ZipFile(store / f"{name}.zip", "w") as archive:
         archive.writestr("metadata", "v1\n" + json.dumps(document))
 
 
-def _put(path: Path, content: str) -> None:
+def put(path: Path, content: str) -> None:
+    """Write a file in folders that may be missing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)

@@ -15,7 +15,8 @@ from eos.errors import HeadAccessError, HeadFormatError, HeadUnknownError
 from twophase.head import Versioned, naming_storage
 from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
-from wal.small_objects import SmallObjects, Tag
+from wal.stores import ConditionalObjects, open_objects
+from wal.values import Tag
 
 _HEAD: Final = "head"
 _DIGITS: Final = 20  # of the version, in front of the value
@@ -26,7 +27,7 @@ class ObjectBlobStore:
 
     poll_interval_s: Final = 5.0
 
-    def __init__(self, objects: SmallObjects, folder: str) -> None:
+    def __init__(self, objects: ConditionalObjects, folder: str) -> None:
         self._objects = objects
         self._folder = f"{folder}/"
 
@@ -60,7 +61,7 @@ class ObjectHead:
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing. Raises HeadAccessError for options that cannot be right."""
         with naming_storage():
-            self._objects = SmallObjects(address)
+            self._objects = open_objects(address)
         self._records = self.blobs("records")
         self._newest: tuple[Versioned, Tag] | None = None
         """The newest value that a read or swap has seen, with its tag. Threads may replace it at any time."""
@@ -111,10 +112,10 @@ class ObjectHead:
         name = f"probe/{secrets.token_hex(8)}"
         with naming_storage():
             try:
-                honours_none = self._objects.create(name, b"one") and not self._objects.create(name, b"two")
-                found = self._objects.read(name)
-                swapped = found is not None and self._objects.swap(name, found.tag, b"three") is not None
-                honours_match = swapped and found is not None and self._objects.swap(name, found.tag, b"four") is None
+                first = self._objects.swap(name, None, b"one")
+                honours_none = first is not None and self._objects.swap(name, None, b"two") is None
+                swapped = self._objects.swap(name, first, b"three") if honours_none else None
+                honours_match = swapped is not None and self._objects.swap(name, first, b"four") is None
             finally:
                 self._objects.delete(name)
         if not (honours_none and honours_match):
@@ -159,7 +160,7 @@ class ObjectDocuments:
     def __init__(self, address: ObjectAddress) -> None:
         """Sends nothing. Raises HeadAccessError for options that cannot be right."""
         with naming_storage():
-            self._objects = SmallObjects(address)
+            self._objects = open_objects(address)
 
     def read(self, name: str) -> bytes | None:
         with naming_storage():

@@ -1,4 +1,4 @@
-"""Where objects lie: `s3://bucket/prefix`, `gs://…`, `az://container/…`, and what a client has to know beside it.
+"""Where objects lie: `s3://bucket/prefix`, `gs://…`, `az://…`, `hdfs://namenode:port/path`, and options of a client.
 
 Where the store itself is follows from this alone. A client library would also take an endpoint from the environment;
 a task on a machine with another environment would then write to another store than the driver reads from. Only
@@ -15,9 +15,9 @@ from typing import Final
 
 from wal.errors import ObjectAddressError, ObjectOptionsError
 
-SCHEMES: Final = ("s3", "gs", "az")
+SCHEMES: Final = ("s3", "gs", "az", "hdfs")
 
-EXAMPLES: Final = ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix")
+EXAMPLES: Final = ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix", "hdfs://namenode:8020/path")
 
 _OF_ALL: Final = ("endpoint", "allow_http", "root_certificate", "skip_signature")
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -33,18 +33,23 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "gs": (*_OF_ALL, "service_account_key", "bearer_token"),
     "az": (*_OF_ALL, "account_name", "account_key", "sas_key", "tenant_id", "client_id", "client_secret"),
+    "hdfs": ("namenodes", "config_dir", "principal", "keytab"),
 }
-"""What may be said of a store, by scheme, as obstore calls it; but for `endpoint`, which is the same word for all."""
+"""What may be said of a store, by scheme, as obstore calls it; but for `endpoint`, which is the same word for all, and
+for HDFS, whose client is another one (`wal.hdfs`)."""
 
-_WHERE: Final = ("endpoint", "account_name")  # options that tell one store from another
+_WHERE: Final = ("endpoint", "account_name", "namenodes", "config_dir", "principal", "keytab")
+"""Options that tell one store from another, or name a file. None of them is a secret."""
 
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
+_NAMENODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?")
+"""A host with the port of the namenode's RPC, or the name of a nameservice."""
 _STEP: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._=-]+")
 _MAX_PREFIX: Final = 700  # characters; a key has at most 1024 bytes, and the names below it 200
 _ELSEWHERE: Final = {
     "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfs": "az", "abfss": "az", "wasb": "az", "wasbs": "az", "azure": "az",
-    "adl": "az",
+    "adl": "az", "webhdfs": "hdfs", "swebhdfs": "hdfs",
 }  # fmt: skip
 """How Spark, Hadoop and others spell it."""
 
@@ -71,6 +76,8 @@ class ObjectAddress:
         options = dict(self.options)
         if "endpoint" in options:
             return options["endpoint"]
+        if self.scheme == "hdfs":
+            return f"hdfs://{self.bucket}"
         if self.scheme == "az":
             return f"https://{options['account_name']}.blob.core.windows.net"
         if self.scheme == "gs":
@@ -87,6 +94,11 @@ class ObjectAddress:
         """Of S3; this machine's own where none is given."""
         own = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         return dict(self.options).get("region") or own or "us-east-1"
+
+    @property
+    def root(self) -> ObjectAddress:
+        """The same store, without a prefix."""
+        return replace(self, prefix="")
 
     def below(self, folder: str) -> ObjectAddress:
         """The same store, with a further part of the prefix."""
@@ -110,12 +122,18 @@ class ObjectAddress:
         if scheme in _ELSEWHERE:
             raise _other_spelling(scheme, rest)
         bucket, _, prefix = rest.removesuffix("/").partition("/")
-        if scheme not in SCHEMES or not _BUCKET.fullmatch(bucket):
+        if scheme == "hdfs" and not bucket:
+            message = "hdfs:/// leaves the namenode to this machine's settings, and another machine may have others"
+            raise ObjectAddressError(message, remedy="write hdfs://namenode:8020/path, or hdfs://nameservice/path")
+        if scheme not in SCHEMES or not (_NAMENODE if scheme == "hdfs" else _BUCKET).fullmatch(bucket):
             raise ObjectAddressError("this is not the URL of an object store", remedy=f"write {', '.join(EXAMPLES)}")
         if len(prefix) > _MAX_PREFIX or not all(_STEP.fullmatch(step) for step in prefix.split("/")):
             message = "the prefix below the bucket is missing, too long, or has more than A-Z a-z 0-9 . _ = -"
             raise ObjectAddressError(message, remedy=f"give it one of its own, such as {scheme}://{bucket}/eos/log")
-        return cls(scheme, bucket, prefix, _checked(scheme, options or {}))
+        checked = _checked(scheme, options or {})
+        if scheme == "hdfs":
+            _check_namenodes(bucket, options or {})
+        return cls(scheme, bucket, prefix, checked)
 
 
 def is_object_url(text: str) -> bool:
@@ -139,11 +157,30 @@ def _checked(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], 
     return tuple(sorted(options.items()))
 
 
+def _check_namenodes(authority: str, options: Mapping[str, str]) -> None:
+    """Raise ObjectOptionsError where the option `namenodes`, or one of Kerberos, is wrong beside this URL."""
+    names = options.get("namenodes")
+    if names is not None and (":" in authority or not all(map(_is_host_and_port, names.split(",")))):
+        message = "the option namenodes lists the namenodes of a nameservice, each with its port"
+        remedy = "write hdfs://nameservice/path with namenodes: host1:8020,host2:8020"
+        raise ObjectOptionsError(message, remedy=remedy)
+    if ("principal" in options) != ("keytab" in options):
+        message = "the options principal and keytab are one login"
+        raise ObjectOptionsError(message, remedy="give both, or neither: then the ticket cache of `kinit` is used")
+
+
+def _is_host_and_port(text: str) -> bool:
+    return ":" in text and _NAMENODE.fullmatch(text.strip()) is not None
+
+
 def _other_spelling(scheme: str, rest: str) -> ObjectAddressError:
     """Refused, not translated: whoever writes it so expects Hadoop's settings to hold, which nobody reads here."""
     here = _ELSEWHERE[scheme]
     bucket, _, prefix = rest.partition("/")
     container, _, host = bucket.partition("@")
+    if here == "hdfs":
+        message = f"{scheme}:// is HDFS over HTTP, and the namenode is called by its RPC here"
+        return ObjectAddressError(message, remedy="write hdfs://namenode:8020/path, with the port of the RPC")
     message = f"{scheme}:// is how Spark and Hadoop spell it, whose settings are not read here"
     if not _BUCKET.fullmatch(container):  # perhaps a password
         return ObjectAddressError(message, remedy=f"write {here}://, and what the client has to know as options")

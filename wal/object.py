@@ -27,9 +27,7 @@ from __future__ import annotations
 
 import mmap
 import os
-import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -40,8 +38,9 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from wal.address import ObjectAddress
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
 from wal.refusals import Failure, failed, status_of
-from wal.remote import PIECE_BYTES, RemoteFile, no_room
+from wal.remote import PIECE_BYTES, RemoteFile
 from wal.storage import check_name, in_folder
+from wal.upload import MAX_BYTES, ObjectUpload, is_equal
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
@@ -82,65 +81,6 @@ def connect(address: ObjectAddress, timeout_s: float, *, once: bool = False) -> 
     az = cast("AzureConfig", options | {"endpoint": at, "use_emulator": "false"})
     return AzureStore(address.bucket, prefix=address.prefix, config=az, client_options=client, retry_config=retries)
 
-
-class ObjectUpload:
-    """See ObjectWriter. Its file has no name, and goes with the process."""
-
-    def __init__(self, place: str, put: Callable[[BinaryIO], None], max_bytes: int) -> None:
-        """
-        Args:
-            place: what the object is called in errors.
-            put: sends all of a file. Raises what ObjectWriter.publish raises.
-            max_bytes: that one request may have.
-        """
-        self._place = place
-        self._put = put
-        self._left = max_bytes
-        self._file: BinaryIO | None = None
-        try:
-            self._file = cast("BinaryIO", tempfile.TemporaryFile())  # noqa: SIM115
-        except OSError as error:
-            raise no_room("make", error) from error
-
-    def write(self, data: bytes | memoryview, /) -> int:
-        """See ObjectWriter. Raises StorageRefusedError for more than one object may hold."""
-        file = self._open_file()
-        self._left -= len(data)
-        if self._left < 0:
-            message = f"{self._place} becomes larger than an object store takes in one request"
-            raise StorageRefusedError(
-                message, remedy="let a checkpoint have fewer records, or more tasks (partitions) share them"
-            )
-        try:
-            return file.write(data)
-        except OSError as error:
-            raise no_room("write to", error) from error
-
-    def publish(self) -> None:
-        """See ObjectWriter. One request, and more where its answer says too little."""
-        file = self._open_file()
-        try:
-            file.flush()
-        except OSError as error:
-            raise no_room("write to", error) from error
-        self._put(file)
-        self.discard()
-
-    def discard(self) -> None:
-        file, self._file = self._file, None
-        if file is not None:
-            with suppress(OSError):  # what could not be written, nobody wants
-                file.close()
-
-    def _open_file(self) -> BinaryIO:
-        if self._file is None:
-            message = f"{self._place} is no longer being written"
-            raise StorageError(message)
-        return self._file
-
-
-MAX_BYTES: Final = 4 * 1024**3
-"""Of one object. S3 takes 5 GiB in one request, Azure 5000 MiB."""
 
 _REQUEST_S: Final = 30.0
 _SLOWEST: Final = 1024 * 1024  # bytes that a request moves in a second, or it is given up
@@ -253,7 +193,7 @@ class ObjectStorage:
         """Whether there is an object of these bytes. Raises ObjectExistsError for one of others."""
         try:
             with self.open(name) as found:
-                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
+                if found.seek(0, os.SEEK_END) == size and is_equal(found, content):
                     return True
         except ObjectMissingError:
             return False
@@ -277,13 +217,3 @@ class ObjectStorage:
 
     def _place(self, name: str) -> str:
         return f"{self._address}/{name}"
-
-
-def _equal(one: BinaryIO, other: BinaryIO) -> bool:
-    """Whether they are of the same bytes from their beginnings on."""
-    one.seek(0)
-    other.seek(0)
-    while chunk := one.read(_CHUNK_BYTES):
-        if other.read(len(chunk)) != chunk:
-            return False
-    return not other.read(1)

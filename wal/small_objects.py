@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import obstore
@@ -23,6 +22,7 @@ from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
 from wal.object import connect
 from wal.refusals import Failure, failed, status_of
+from wal.values import Found, Tag
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion
@@ -33,22 +33,6 @@ _CONFLICT: Final = 409
 
 _NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 """Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """How a store names the content of an object: another content has another tag."""
-
-    e_tag: str | None
-    version: str | None  # of Google Cloud Storage: its generation
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """An object as a read has found it."""
-
-    content: bytes
-    tag: Tag
 
 
 class SmallObjects:

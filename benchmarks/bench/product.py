@@ -55,6 +55,17 @@ def spec(
     )
 
 
+def visible(head: HeadStore) -> int:
+    """Return the number of records that head calls committed: every sink has made them visible.
+
+    0 while the newest checkpoint is decided and not yet committed.
+    """
+    seen = read_seen(head)
+    if seen is None or seen.head.committed < seen.head.completed:
+        return 0
+    return sum(as_offset(end) for splits in seen.head.positions.values() for end in splits.values())
+
+
 class Seen(NamedTuple):
     """A look at what is visible in every sink."""
 
@@ -71,6 +82,7 @@ class Product:
     eos: Sequence[str] = (str(Path(sys.executable).parent / "eos"),)  # or what starts it in another way
     peak_rss_mb: float = 0.0  # of the largest Python process of the tree
     head: HeadStore | None = None  # in the folder by default
+    also: Sequence[Path] = ()  # specs of further pipelines in the same driver
     _process: subprocess.Popen[bytes] = field(init=False)
 
     def __enter__(self) -> Product:
@@ -78,7 +90,7 @@ class Product:
         path.write_text(self.spec)
         with (self.folder / "log").open("wb") as log:
             self._process = subprocess.Popen(
-                [*self.eos, "run", str(path)],
+                [*self.eos, "run", str(path), *map(str, self.also)],
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "COLUMNS": "200"},
@@ -128,15 +140,16 @@ class Product:
         """Block until so many records are visible in every sink, or more. Watches memory."""
         deadline = time.time() + timeout_s
         looked_at = 0.0
-        while (visible := self._visible()) < records:
+        head = self.head or LocalHead(self.folder / "checkpoint")
+        while (seen := visible(head)) < records:
             if self._process.poll() is not None or time.time() > deadline:
                 tail = (self.folder / "log").read_text()[-2000:]
-                raise RuntimeError(f"{visible} of {records} records became visible, then this:\n{tail}")
+                raise RuntimeError(f"{seen} of {records} records became visible, then this:\n{tail}")
             if time.time() - looked_at > _MEMORY_EVERY_S:
                 looked_at = time.time()
                 self._measure_memory()
             time.sleep(_POLL_S)
-        return Seen(time.time(), visible)
+        return Seen(time.time(), seen)
 
     def pause(self) -> None:
         """Stop every process of the run, so that records pile up without being read."""
@@ -151,14 +164,6 @@ class Product:
             with suppress(psutil.NoSuchProcess):
                 process.resume()
         return at
-
-    def _visible(self) -> int:
-        """What head calls committed: every sink has made it visible by then. Records of a checkpoint that is decided
-        and not committed are not counted, nor are those before it."""
-        seen = read_seen(self.head or LocalHead(self.folder / "checkpoint"))
-        if seen is None or seen.head.committed < seen.head.completed:
-            return 0
-        return sum(as_offset(end) for splits in seen.head.positions.values() for end in splits.values())
 
     def _measure_memory(self) -> None:
         for process in self.tree():

@@ -14,6 +14,7 @@ import typer
 from benchmarks.scale.commits import measure as measure_commits
 from benchmarks.scale.logins import measure as measure_logins
 from benchmarks.scale.measured import Work, measure
+from benchmarks.scale.pipelines import ManyPipelines, measure_pipelines
 from benchmarks.scale.tables import ManyTables, measure_tables
 from integration_tests.cluster.pipeline import cluster_conf
 from integration_tests.cluster.standalone import Cluster
@@ -149,6 +150,29 @@ def tables(
     for number in numbers or [10, 100, 500]:
         work = ManyTables(number, min(touched, number), records, checkpoints)
         _say(measure_tables(services, work), services, log)
+
+
+@app.command()
+def pipelines(
+    numbers: Annotated[list[int] | None, typer.Argument(help="of pipelines")] = None,
+    one_driver: Annotated[bool, typer.Option(help="all in one, or each in its own")] = True,
+    records: Annotated[int, typer.Option(help="of each pipeline in a round")] = 100,
+    rounds: Annotated[int, typer.Option(help="after the first one; two of them do not count")] = 8,
+    idle_s: Annotated[float, typer.Option(help="for which nothing is produced")] = 20.0,
+    kind: Kind = "auto",
+    log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
+) -> None:
+    """Many pipelines, each from a topic of one partition into a table of one database, two-phase.
+
+    `first_s` is the time from the start of the first process until each pipeline has committed its first records.
+    In a round all get records at the same time: `round_s` ends when all have committed them. `connections` counts at
+    the database after the last round, `idle_connections` and `idle_cores` while nothing comes. Memory is PSS, the sum
+    of all processes: of the drivers, the JVMs and the Python workers.
+    """
+    services = obtain(kind)
+    for each in numbers or [1, 10, 50]:
+        work = ManyPipelines(each, one_driver, records, rounds, idle_s)
+        _say(measure_pipelines(services, work), services, log)
 
 
 def _say(facts: dict[str, Any], services: Services, log: Path | None) -> None:

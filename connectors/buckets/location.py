@@ -11,7 +11,7 @@ from connectors.buckets.lifecycle import check_rules
 from connectors.buckets.promises import failure, run, try_objects, try_swaps, unused_name
 from wal.address import ObjectAddress
 from wal.errors import StorageError
-from wal.small_objects import SmallObjects
+from wal.stores import ConditionalObjects, open_objects
 
 _CHECK: Final = "location store"
 _REPLACE: Final = "location store: conditional replace"
@@ -21,7 +21,7 @@ _REPLACE: Final = "location store: conditional replace"
 class _HeadObjects:
     """The requests of head as promises.Objects. Names are `folder/name`."""
 
-    objects: SmallObjects
+    objects: ConditionalObjects
 
     def create(self, name: str, content: bytes) -> bool:
         return self.objects.create(name, content)
@@ -44,7 +44,7 @@ def check_location(at: ObjectAddress) -> Iterator[Finding]:
     Never touches head or its records.
     """
     try:
-        objects = SmallObjects(at)
+        objects = open_objects(at)
     except StorageError as error:
         yield failure(_CHECK, error, at.endpoint)
         return
@@ -52,7 +52,8 @@ def check_location(at: ObjectAddress) -> Iterator[Finding]:
     tried, replaced = f"{folder}/created", f"{folder}/replaced"
     head = _HeadObjects(objects)
     attempts = [(_CHECK, try_objects(head, tried, _CHECK, str(at))), (_REPLACE, try_swaps(objects, replaced, _REPLACE))]
-    found = run(head, [tried, replaced], attempts, _CHECK, at.endpoint)
+    names = [tried, replaced, *([folder] if at.scheme == "hdfs" else [])]
+    found = run(head, names, attempts, _CHECK, at.endpoint)
     yield from found
     if any(each.check == _CHECK and each.ok for each in found):
         yield from check_rules(at, _CHECK)

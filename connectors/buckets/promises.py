@@ -15,7 +15,8 @@ from typing import Final, Protocol
 
 from connectors.api.contracts import Finding
 from wal.errors import StorageError
-from wal.small_objects import Found, SmallObjects, Tag
+from wal.stores import ConditionalObjects
+from wal.values import Found, Tag
 
 Attempt = tuple[str, Iterator[Finding]]
 """The name of a check, and its findings as they are tried. Raises StorageError, which is a finding of this name."""
@@ -125,7 +126,7 @@ def _refused(objects: Objects, name: str, check: str, place: str) -> Finding:
     return Finding(put_check(check), ok=False, detail=detail, remedy=_USE_ANOTHER)
 
 
-def try_swaps(objects: SmallObjects, name: str, check: str) -> Iterator[Finding]:
+def try_swaps(objects: ConditionalObjects, name: str, check: str) -> Iterator[Finding]:
     """Replace an object by its tag, see older tags refused, and see one of several replacements land."""
     wrong = _wrong_swap(objects, name) or _wrong_race(objects, name)
     if wrong:
@@ -137,7 +138,7 @@ def try_swaps(objects: SmallObjects, name: str, check: str) -> Iterator[Finding]
     yield Finding(check, ok=True, detail=detail)
 
 
-def _wrong_swap(objects: SmallObjects, name: str) -> str:
+def _wrong_swap(objects: ConditionalObjects, name: str) -> str:
     """Return the promise that the store breaks; empty: none. Contents have one length: a tag may not rest on it."""
     first = _swap(objects, name, None, b"one")
     if first is None:
@@ -167,8 +168,8 @@ def _wrong_swap(objects: SmallObjects, name: str) -> str:
     return "a deleted object was read" if objects.read(name) is not None else ""
 
 
-def _swap(objects: SmallObjects, name: str, expected: Tag | None, content: bytes) -> Tag | None:
-    """As SmallObjects.swap, and once more after an error that may pass.
+def _swap(objects: ConditionalObjects, name: str, expected: Tag | None, content: bytes) -> Tag | None:
+    """As ConditionalObjects.swap, and once more after an error that may pass.
 
     Google takes one write a second of one object, and answers 429 to more.
     """
@@ -185,7 +186,7 @@ def _swap(objects: SmallObjects, name: str, expected: Tag | None, content: bytes
     return objects.swap(name, expected, content)
 
 
-def _wrong_race(objects: SmallObjects, name: str) -> str:
+def _wrong_race(objects: ConditionalObjects, name: str) -> str:
     """Return the promise that the store breaks when replacements arrive at once; empty: none.
 
     The store may refuse all of them, as S3 does with 409, or be too busy for some.
@@ -207,7 +208,7 @@ def _wrong_race(objects: SmallObjects, name: str) -> str:
     return ""
 
 
-def _outcome(objects: SmallObjects, name: str, expected: Tag | None, content: bytes) -> bool | None:
+def _outcome(objects: ConditionalObjects, name: str, expected: Tag | None, content: bytes) -> bool | None:
     """Return whether a replacement has landed; None: unknown. Raises StorageError where no repetition helps."""
     try:
         return objects.swap(name, expected, content) is not None

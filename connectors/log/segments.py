@@ -29,6 +29,7 @@ from wal.errors import (
 from wal.local import LocalStorage
 from wal.segment import SegmentRef, stat_segment
 from wal.storage import Storage
+from wal.stores import open_storage
 
 _SUFFIX: Final = ".segment"
 _SLOTS: Final = "slots"
@@ -113,9 +114,7 @@ def open_log(at: Path | ObjectAddress) -> Storage:
     """The storage of a sink. Raises TargetError for a network filesystem, and for wrong options of an object store."""
     try:
         if isinstance(at, ObjectAddress):
-            from wal.object import ObjectStorage  # loads obstore
-
-            return ObjectStorage(at)
+            return open_storage(at)
         return LocalStorage(at)
     except WalError as error:
         raise TargetError(error.message, remedy=error.remedy) from error

@@ -87,7 +87,7 @@ def _connections(spec: Spec) -> Iterator[tuple[str, Protection]]:
         if url.scheme == "http":
             yield f"notification {each.name}", Protection.LOCAL if is_local(url.hostname) else Protection.NONE
     for of, place in {"log": spec.checkpoint.log_at, "location": spec.checkpoint.location_at}.items():
-        if isinstance(place, ObjectAddress) and place.endpoint.startswith("http://"):
+        if isinstance(place, ObjectAddress) and place.endpoint.startswith(("http://", "hdfs://")):
             yield of, Protection.LOCAL if is_local(urlsplit(place.endpoint).hostname) else Protection.NONE
 
 

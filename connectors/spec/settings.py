@@ -54,7 +54,7 @@ class CheckpointSettings(Strict):
 
     location: FolderOrStore
     """Where decisions, positions and Spark's state are kept: a folder on a local disk, from the spec's folder; or
-    `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`. Keep it."""
+    `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `hdfs://namenode:8020/path`. Keep it."""
     location_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
     """Options of the object store's client, as in `log_options`."""
     scratch: LocalPath | None = None
@@ -63,8 +63,9 @@ class CheckpointSettings(Strict):
     """A database to keep the decisions in, as an SQLAlchemy URL of a kind that `eos connectors` lists; without it they
     are files at `location`."""
     log: FolderOrStore | None = None
-    """Where rows wait that are committed by a log: a path, or `s3://bucket/prefix`, `gs://bucket/prefix`,
-    `az://container/prefix`; without it the folder `log` at `location`. Change it only where nothing waits."""
+    """Where rows wait that are committed by a log: a path, `s3://bucket/prefix`, `gs://bucket/prefix`,
+    `az://container/prefix`, or `hdfs://namenode:8020/path`; without it the folder `log` at `location`. Change it only
+    where nothing waits."""
     log_options: Annotated[dict[str, str], as_written] = Field(default_factory=dict)
     """What the object store's client has to know: `endpoint`, `region`, `access_key_id`, `secret_access_key` and
     others, best as `${env:NAME}`. Credentials that are not given come from the environment of each machine."""

@@ -28,6 +28,7 @@ from connectors.spec.settings import (
 )
 from connectors.spec.steps import PythonStep, TransformStep
 from connectors.spec.table_names import names_in
+from wal.address import ObjectAddress
 
 _Source = Annotated[SourceEntry, Chosen(plugins.SOURCES, "connector", SourceEntry)]
 _Sink = Annotated[SinkEntry, Chosen(plugins.SINKS, "connector", SinkEntry)]
@@ -140,7 +141,9 @@ class Spec(Strict):
         entries = [*self.sources, *self.outputs]
         head = self.checkpoint.head
         of_head = extras_of(head.reveal()) if head is not None else frozenset[str]()
-        return of_head.union(*(each.extras for each in entries))
+        places = (self.checkpoint.location_at, self.checkpoint.log_at)
+        of_stores = {"hdfs" for at in places if isinstance(at, ObjectAddress) and at.scheme == "hdfs"}
+        return of_head.union(of_stores, *(each.extras for each in entries))
 
     @property
     def has_backend(self) -> bool:

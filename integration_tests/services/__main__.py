@@ -10,6 +10,7 @@ from typing import Final
 
 from integration_tests.services import kubernetes_native, kubernetes_tools
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio
 from integration_tests.services.moto_native import ObjectStore
@@ -18,7 +19,7 @@ from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.state import State
 from integration_tests.services.values import ServiceError, Services
 
-_BESIDE: Final = (Postgres(), ObjectStore(), Minio(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
+_BESIDE: Final = (Postgres(), ObjectStore(), Minio(), Hdfs(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
 """Processes of this machine beside either of the two kinds, started by tests that ask for them."""
 
 _STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration_tests.services.java_classes import compiled
+from integration_tests.services.java_program import java as java_of
 from integration_tests.services.kafka_jars import KAFKA_VERSION, classpath
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.state import State, tail
@@ -94,7 +93,7 @@ class KafkaNative:
 
     def start(self) -> ServerProcess:
         """Start the broker, on an empty folder after formatting it."""
-        java = _java()
+        java = java_of("Kafka")
         libraries = classpath(self._state)
         own = [str(compiled(java, name, libraries, folder)) for name, folder in self._own.classes.items()]
         libraries = ":".join([libraries, *own])
@@ -136,11 +135,3 @@ class KafkaNative:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
         if done.returncode != 0:
             raise ServiceError(f"Kafka's storage could not be formatted ({self.log}):\n{tail(self.log)}")
-
-
-def _java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if found is None or not Path(found).exists():
-        raise ServiceError("Kafka needs Java 17 or newer on PATH or in JAVA_HOME; scripts/setup installs it for root")
-    return found

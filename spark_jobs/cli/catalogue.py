@@ -394,8 +394,8 @@ CATALOGUE: Final[Mapping[str, Section]] = {
         (
             ("The folder is missing, unfinished, damaged, or of a newer version.", "Name another savepoint."),
             (
-                "The spec has other stateful steps than the savepoint.",
-                "Change the spec back, or leave state behind by `--allow-non-restored-state`.",
+                "The spec lacks stateful steps or sources of the savepoint, or a step has other types.",
+                "Change the spec back, or leave their state and positions behind by `--allow-non-restored-state`.",
             ),
             ("A sink has not committed everything yet.", "Run `eos run SPEC --until-caught-up`, then take it."),
         ),

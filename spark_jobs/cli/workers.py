@@ -24,11 +24,12 @@ from spark_jobs.session.failures import translate
 from spark_jobs.session.probe import Probe, Seen
 from spark_jobs.session.spark_session import spark_session
 from wal.address import ObjectAddress
+from wal.stores import module_of
 
 _PATIENCE_S: Final = 90.0
 _TASKS_PER_CORE: Final = 3  # so that with some certainty each worker gets one
 _ALWAYS: Final = ("spark_jobs.query.source", "spark_jobs.batch.writing")
-_PORTS: Final = {"https": 443, "http": 80}  # by scheme
+_PORTS: Final = {"https": 443, "http": 80, "hdfs": 8020}  # by scheme
 _INSTALL: Final = (
     "install it on each worker for the Python named there, or ship it with spark.submit.pyFiles in `spark.conf`"
 )
@@ -123,7 +124,7 @@ def _findings(seen: Sequence[Seen]) -> Iterator[Finding]:
 def _modules(spec: Spec) -> list[str]:
     connectors = [*map(build_source, spec.sources), *(build_sink(spec, entry) for entry in spec.outputs)]
     steps = [step.python.partition(":")[0] for step in spec.transforms if isinstance(step, PythonStep)]
-    stores = ["wal.object"] if _log_store(spec) else []
+    stores = [module_of(store)] if (store := _log_store(spec)) else []
     extras = [module for extra in spec.extras for module in EXTRAS[extra]]
     return [*_ALWAYS, *(type(each).__module__ for each in connectors), *steps, *stores, *extras]
 

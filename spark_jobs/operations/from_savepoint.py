@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,15 +20,15 @@ from spark_jobs.observe.history import recorder
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.run_lock import check_stopped
 from spark_jobs.operations import spark_rewriting
+from spark_jobs.operations.new_state import NewState, Start, state_of
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog
-from spark_jobs.query.state_files import state_ids
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
-from spark_jobs.savepoints.changes import Changes, compare
+from spark_jobs.savepoints.changes import Changes
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
@@ -75,9 +74,17 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     manifest = manifests.checked(allowed.folder)
     check_stopped(spec)
     sources = [build_source(entry) for entry in spec.sources]
-    plan = plan_of(spec, root_rows(spark, spec, sources))
+    rows = root_rows(spark, spec, sources)
+    start = Start(spark, spec, rows, plan_of(spec, rows), allowed.folder, manifest)
+    with state_of(start) as state:
+        _begin(start, state, sources, allowed, tell)
+
+
+def _begin(
+    start: Start, state: NewState, sources: Sequence[Source], allowed: Allowed, tell: Callable[[Beginning], None]
+) -> None:
+    spec, manifest, plan, changes = start.spec, start.manifest, start.plan, state.changes
     at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
-    changes = compare(manifest.plan, plan, _operators_in(allowed.folder, manifest))
     status = read_history(spec)
     if status is not None and status.head.pipeline != spec.pipeline:
         message = (
@@ -104,7 +111,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
         seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
         check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
-            _fill(folder, manifest, changes, allowed.folder, plan.sources)
+            state.write(start, folder)
             plans.keep(open_documents(spec), driver.incarnation, plan)
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
@@ -189,10 +196,6 @@ def _seed(
     )
 
 
-def _operators_in(folder: Path, manifest: Manifest) -> int:
-    return len(state_ids((folder / manifests.SPARK / "commits" / str(manifest.checkpoint_id)).read_text()))
-
-
 @contextmanager
 def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) -> Iterator[Path]:
     """An empty folder for Spark's checkpoint of a life that is about to be born.
@@ -206,17 +209,6 @@ def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) 
     with locked(folder):
         yield folder
     (folder / LOCK).unlink()
-
-
-def _fill(folder: Path, manifest: Manifest, changes: Changes, savepoint: Path, sources: Sequence[str]) -> None:
-    if changes.operators is None:
-        return  # Spark begins anew
-    try:
-        spark_rewriting.write(savepoint, manifest, folder, sources, changes.operators)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        message = f"Spark's folder cannot be written: {error.filename}: {error.strerror}"
-        raise SavepointError(message, remedy="see that there is room at the checkpoint location") from error
 
 
 def check_readable(sources: Sequence[Source], seed: Seed) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.run.pipeline import Began, build, output_mode, sink_rows
 from spark_jobs.session.failures import translate
-from spark_jobs.session.locked_dirs import temporary
+from spark_jobs.session.locked_dirs import temporary_at
 from twophase.ids import Scope
 from twophase.messages import Acknowledged, Failed
 from twophase.repair import Loss
@@ -241,7 +240,7 @@ class CheckpointBefore:
     def copied(self) -> Iterator[Path]:
         """The copy, for this block. Raises what `files` raises, and OSError."""
         number = self.record.checkpoint_id
-        with _folder(self.location) as folder:
+        with temporary_at(self.location, "repair") as folder:
             for path in self.files():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(self._own() / path, folder / path)
@@ -255,12 +254,3 @@ class CheckpointBefore:
 
     def _own(self) -> Path:
         return LocalSparkLog(self.location).folder(self.record.scope.incarnation)
-
-
-@contextmanager
-def _folder(location: Path) -> Iterator[Path]:
-    """At the checkpoint location, open to whom that is: its disk has room for state, and workers can write there."""
-    with temporary(location / "repair") as folder:
-        for each in (folder.parent, folder):
-            each.chmod(stat.S_IMODE(location.stat().st_mode))
-        yield folder

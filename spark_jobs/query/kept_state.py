@@ -190,6 +190,12 @@ class StateStore:
         start = f"{self.incarnation}/"
         return [name.removeprefix(start) for name in self.storage.names(self.incarnation)]
 
+    def _sweep(self) -> None:
+        """Delete unfinished objects of killed drivers, where the storage has them. H38: of no newer epoch."""
+        start = f"{self.incarnation}/"
+        unfinished = [name.removeprefix(start) for name in self.storage.unfinished(self.incarnation)]
+        self.storage.sweep([start + name for name in unneeded(unfinished, {}, self.epoch)])
+
     def _read(self, name: str) -> KeptState:
         with self.storage.open(f"{self.incarnation}/{name}") as content:
             return decode(content.read(), self._place(name))
@@ -286,6 +292,7 @@ class StateStore:
             if not self._is_listed:
                 self._names.update(self._list())
                 self._kept = dict(self._usable(checkpoint_id)) | self._kept
+                self._sweep()
                 self._is_listed = True
             packs = {name: each.packs for name, each in self._kept.items()}
             for name in unneeded(self._names, packs, self.epoch):

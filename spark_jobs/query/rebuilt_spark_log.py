@@ -36,6 +36,7 @@ from twophase.values import SparkState
 from wal.address import ObjectAddress
 from wal.private import replace_durably
 from wal.storage import Storage
+from wal.stores import open_storage
 
 _SCRATCH: Final = "checkpoint.scratch"
 _WITHOUT_STATE: Final = "without-state"
@@ -184,11 +185,9 @@ class RebuiltSparkLog(LocalSparkLog):
 
 
 def _open_states(spec: Spec) -> Storage:
-    from wal.object import ObjectStorage
-
     at = spec.checkpoint.location_at
     assert isinstance(at, ObjectAddress)
-    return ObjectStorage(at.below("state"))
+    return open_storage(at.below("state"))
 
 
 @contextmanager

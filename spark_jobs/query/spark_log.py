@@ -23,7 +23,9 @@ STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
 """The setting of Spark's that says into how many partitions state is divided. A query keeps that of its first run."""
 
 _LIMIT = '"operatorName":"globalLimit"'
-_QUOTED = re.compile(r"""[\x00-\x20"#%<>?[\\\]^`{|}\x7f]""")  # by Java in URIs: `repartition` quotes a path twice
+_QUOTED = re.compile(
+    r"""[\x00-\x20"#%<>?[\\\]^`{|}\x7f]"""
+)  # by Java in URIs: Spark's rewriter of state quotes a path twice
 _NEWEST = 4  # files: an entry and its checksum, and those before
 _MOVE = "begin from a savepoint (`eos run --from-savepoint`) at another `checkpoint.location`, and divide it there"
 _REMEDY = "restore Spark's checkpoint folder from a backup, or use `eos reset`"
@@ -98,8 +100,8 @@ class LocalSparkLog:
 
         Looked at before Spark is asked: it would plan first, and then find out.
         """
-        if quoted := _QUOTED.search(str(self.location)):
-            message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted[0]!r}"
+        if quoted := quoted_in(self.location):
+            message = f"Spark cannot divide state at {self.location}: it does not find a path with {quoted!r}"
             raise SpecError(message, remedy=_MOVE)
         described = [path for path in self.folder(incarnation).glob("state/*/_metadata/**/[!.]*") if path.is_file()]
         if not described:
@@ -198,6 +200,12 @@ class JobSparkLog(LocalSparkLog):
             newest = sorted(log.iterdir(), key=lambda path: path.stat().st_mtime)[-_NEWEST:]
             paths += [*newest, log]
         return [*paths, folder / "sources"] if paths else []
+
+
+def quoted_in(path: Path) -> str:
+    """Return a character of a path for which Spark cannot rewrite state there; empty: none."""
+    found = _QUOTED.search(str(path))
+    return found[0] if found else ""
 
 
 def local_folder(location: str) -> Path:

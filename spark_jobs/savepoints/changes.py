@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from eos.errors import IdentityError
 from spark_jobs.savepoints.plan import Operator, Plan, names
@@ -16,7 +18,7 @@ class Change:
 
     kind: str  # sources, transforms, sinks or state
     name: str
-    what: str  # added, dropped or changed
+    what: str  # added, dropped or changed; of state: kept, widened, begins empty or dropped
     detail: str = ""
 
     def __str__(self) -> str:
@@ -26,29 +28,39 @@ class Change:
 
 _SINGULAR = {"sources": "source", "transforms": "step", "sinks": "sink", "state": "state of"}
 
+_WIDTHS: Final = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
+_INTEGER: Final = re.compile(rf"\b(?:{'|'.join(_WIDTHS)})\b")
+_REWRITTEN: Final = frozenset({"Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct"})
+"""Kinds that keep one row for each key, whose columns the types name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """All of them, and what becomes of positions and state."""
+    """All changes, and the fate of positions and state."""
 
     changes: tuple[Change, ...]
     not_restored: tuple[str, ...]  # needs --allow-non-restored-state
     operators: Mapping[int, int] | None = field(default_factory=dict)  # Spark's number now -> in the savepoint
     # None: no state at all is restored, and Spark begins with batch 0
+    empty: tuple[int, ...] = ()  # Spark's numbers of operators that begin empty, beside others that keep their state
+    widened: tuple[int, ...] = ()  # keys of `operators` whose state has narrower integers in the savepoint
 
     @property
     def keeps_numbers(self) -> bool:
-        """Every operator is there under the number that it had."""
-        return self.operators is not None and all(now == then for now, then in self.operators.items())
+        """Whether Spark can continue with its folder: each operator has its number and its types."""
+        if self.operators is None or self.empty or self.widened:
+            return False
+        return all(now == then for now, then in self.operators.items())
 
 
-def compare(then: Plan | None, now: Plan, kept: int) -> Changes:
-    """What has changed.
+def compare(then: Plan | None, now: Plan, kept: int, refused: Mapping[int, str] | None = None) -> Changes:
+    """Return the changes of the spec, and which operators keep their state.
 
     Args:
         then: of the savepoint; None: not known.
         now: of the query that is to start.
         kept: how many operators have state in the savepoint.
+        refused: Spark's number in the query -> why its state cannot be rewritten for wider types.
     """
     if then is None:
         return _unnamed(now, kept)
@@ -58,17 +70,83 @@ def compare(then: Plan | None, now: Plan, kept: int) -> Changes:
     if len(before) != kept:
         unnamed = _unnamed(now, kept)
         return Changes((*changes, *unnamed.changes), (*dropped, *unnamed.not_restored), unnamed.operators)
-    operators, lost, added = _matched(before, now.operators)
-    changes += [Change("state", each.named, "added", each.state) for each in added]
-    if added and before:
-        detail = f"Spark cannot add the state of {names(added)} beside it"
-        changes += [
-            Change("state", each.named, "dropped", detail if each not in lost else each.state) for each in before
-        ]
-        return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in before)), None)
-    changes += [Change("state", each.named, "dropped", each.state) for each in lost]
-    restored = None if added else operators
-    return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in lost)), restored)
+    fates = _fates(before, now.operators, refused or {})
+    left = tuple(_left_behind(before[old], fates.why.get(old, "")) for old in fates.lost)
+    return Changes(
+        (*changes, *fates.told(before, now.operators)),
+        (*dropped, *left),
+        None if fates.added and not fates.operators else fates.operators,
+        tuple(fates.added) if fates.operators else (),
+        tuple(fates.widened),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Fates:
+    """The operators of both queries, by Spark's numbers: number now -> number then."""
+
+    operators: Mapping[int, int]
+    widened: Mapping[int, int]  # a part of `operators`
+    lost: Sequence[int]  # then
+    added: Sequence[int]  # now
+    why: Mapping[int, str]  # of some of `lost`: why its successor does not get its state
+
+    def told(self, then: Sequence[Operator], now: Sequence[Operator]) -> Iterator[Change]:
+        """Return the fate of each operator; nothing where all are as they were."""
+        if not self.lost and not self.added and all(new == old for new, old in self.operators.items()):
+            yield from (self._widening(then, now, number) for number in self.widened)
+            return
+        for number, each in enumerate(now):
+            if number in self.widened:
+                yield self._widening(then, now, number)
+            elif number in self.operators:
+                yield Change("state", each.named, "kept")
+            else:
+                yield Change("state", each.named, "begins empty", each.state)
+        for number in self.lost:
+            yield Change("state", then[number].named, "dropped", self.why.get(number, then[number].state))
+
+    def _widening(self, then: Sequence[Operator], now: Sequence[Operator], number: int) -> Change:
+        new, old = now[number], then[self.widened[number]]
+        return Change("state", new.named, "widened", f"{old.state} -> {new.state}")
+
+
+def _fates(then: Sequence[Operator], now: Sequence[Operator], refused: Mapping[int, str]) -> _Fates:
+    operators, lost, added = _matched(then, now)
+    widened, why = dict[int, int](), dict[int, str]()
+    for new in added:
+        alike = [old for old in lost if _is_of(then[old], now[new]) and old not in {*widened.values(), *why}]
+        wider = next((old for old in alike if widens(then[old], now[new])), None)
+        if wider is not None and new not in refused:
+            widened[new] = wider
+        elif alike:
+            old = wider if wider is not None else alike[0]
+            why[old] = f"{then[old].state} -> {now[new].state}{f': {refused[new]}' if new in refused else ''}"
+    return _Fates(
+        {**operators, **widened},
+        widened,
+        [old for old in lost if old not in widened.values()],
+        [new for new in added if new not in widened],
+        why,
+    )
+
+
+def widens(then: Operator, now: Operator) -> bool:
+    """Return whether the types of an operator differ in integers only, and none of these is narrower than before."""
+    if not _is_of(then, now) or then.kind not in _REWRITTEN:
+        return False
+    if _INTEGER.sub("", then.state) != _INTEGER.sub("", now.state):
+        return False
+    pairs = zip(_INTEGER.findall(then.state), _INTEGER.findall(now.state), strict=True)
+    return all(_WIDTHS[old] <= _WIDTHS[new] for old, new in pairs)
+
+
+def _is_of(then: Operator, now: Operator) -> bool:
+    return (then.step, then.kind) == (now.step, now.kind)
+
+
+def _left_behind(operator: Operator, why: str) -> str:
+    return f"state of {operator.named}{f', whose types have changed ({why})' if why else ''}"
 
 
 def check_in_place(then: Plan | None, now: Plan) -> None:
@@ -109,15 +187,16 @@ def _unnamed(now: Plan, kept: int) -> Changes:
     return Changes((change,), (f"state of {count}",) if kept else (), None)
 
 
-def _matched(
-    then: Sequence[Operator], now: Sequence[Operator]
-) -> tuple[dict[int, int], list[Operator], list[Operator]]:
-    """By step, kind and what is kept; where a step has several alike, in their order."""
+def _matched(then: Sequence[Operator], now: Sequence[Operator]) -> tuple[dict[int, int], list[int], list[int]]:
+    """Match by step, kind and types; several alike in one step by their order.
+
+    Return number now -> number then, the numbers then without a match, and the numbers now without one.
+    """
     old = dict(_keyed(then))
     new = dict(_keyed(now))
     operators = {number: old[key] for key, number in new.items() if key in old}
-    lost = [then[number] for key, number in old.items() if key not in new]
-    added = [now[number] for key, number in new.items() if key not in old]
+    lost = [number for key, number in old.items() if key not in new]
+    added = [number for key, number in new.items() if key not in old]
     return operators, lost, added
 
 

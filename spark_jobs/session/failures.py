@@ -109,7 +109,8 @@ def translate(error: BaseException, doing: str) -> ConnectorError:
     if other := _OTHER_STATE.search(text):
         return IdentityError(
             f"{doing} failed: the state that there is was kept by other steps: {other[0]}",
-            remedy="change the steps that keep state back; or begin without it, by `eos reset --to` the positions that "
+            remedy="change the steps that keep state back; or take a savepoint (`eos savepoint`) and start from it, "
+            "which keeps the state of each other step; or begin without it, by `eos reset --to` the positions that "
             "`eos status --json` or `eos savepoint inspect` shows",
         )
     python = [m["error"] for m in _PYTHON.finditer(text) if _is_error(m["name"]) and not m["error"].startswith(_NOISE)]

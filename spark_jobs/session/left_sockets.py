@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any, Final
 
+from py4j.java_gateway import get_method  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 FORGOTTEN_EVERY: Final = 100
@@ -17,6 +18,8 @@ FORGOTTEN_EVERY: Final = 100
 
 def forget(spark: SparkSession) -> int:
     """Take the paths of files that are gone from the JVM's list; returns how many. Some milliseconds.
+
+    Several pipelines of one driver may call it at the same time: each path is counted by one of them.
 
     The list is a private one, which Spark's own options open to it, and is locked by its class: so does the view of it
     that is used here, whose constructor takes the lock (Java 17, `Collections.SynchronizedSet`).
@@ -35,9 +38,8 @@ def forget(spark: SparkSession) -> int:
     view.setAccessible(True)
     paths = view.newInstance(_array(spark, files.get(None), hook))
     gone = [path for path in list(paths.toArray()) if not os.path.lexists(path)]
-    for path in gone:
-        paths.remove(path)
-    return len(gone)
+    remove = get_method(paths, "remove")  # Python's view raises KeyError for an absent path
+    return sum(map(remove, gone))
 
 
 def _array(spark: SparkSession, *values: object) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,19 @@ def temporary(parent: Path) -> Iterator[Path]:
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def temporary_at(location: Path, name: str) -> Iterator[Path]:
+    """Create the same in `name` at a checkpoint location, with the access rights of the location.
+
+    The location's disk has room for state, and workers on other machines can write there.
+    """
+    make_private(location)
+    with temporary(location / name) as folder:
+        for each in (folder.parent, folder):
+            each.chmod(stat.S_IMODE(location.stat().st_mode))
+        yield folder
 
 
 def sweep(folders: Iterable[Path]) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -42,7 +42,8 @@ LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress":
 
 _KEPT: Final = 100  # batches, of Spark's own accord
 
-_REDACTED: Final = "spark.redaction.regex"
+REDACTED: Final = "spark.redaction.regex"
+"""Spark's setting: values whose name matches it are hidden in pages, logs and the event log."""
 _AS_SPARK: Final = "(?i)secret|password|token|access[.]?key"
 """The default of Spark 4.3."""
 
@@ -66,16 +67,19 @@ def state_settings(spec: Spec) -> Mapping[str, str]:
     return {CHANGELOG: spec.spark.conf.get(CHANGELOG, spec.changelog)}
 
 
-def redaction(spec: Spec) -> dict[str, str]:
-    """Return what keeps the spec's secrets out of Spark's pages and event log: `spark.redaction.regex`.
+def redaction(spec: Spec, variables: Iterable[str] = ()) -> dict[str, str]:
+    """Return what keeps the spec's secrets out of Spark's pages, logs and event log: `spark.redaction.regex`.
+
+    `variables`: names of the environment whose values are hidden too, for a cluster's log of its containers.
 
     Spark hides a setting whose name or value matches. The user's own expression counts as well, and a setting that
     brings a secret under another name (`spark.executorEnv.WAREHOUSE`) is named. No secret itself is in it.
     """
     conf = spec.spark.conf
     named = [key for key, value in conf.items() if not is_secret_name(key) and spec.mask(value) != value]
-    parts = [conf.get(_REDACTED, ""), _AS_SPARK, SECRET_NAME, *(f"^{re.escape(key)}$" for key in named)]
-    return {_REDACTED: "|".join(_as_group(part) for part in parts if part)}
+    hidden = [f"^{re.escape(key)}$" for key in named] + [rf"^(?:.*\.)?{re.escape(each)}$" for each in sorted(variables)]
+    parts = [conf.get(REDACTED, ""), _AS_SPARK, SECRET_NAME, *hidden]
+    return {REDACTED: "|".join(_as_group(part) for part in parts if part)}
 
 
 def _as_group(pattern: str) -> str:

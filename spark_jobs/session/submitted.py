@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 
 from connectors.spec import Spec
 from eos.errors import SpecError
-from spark_jobs.session.settings import REQUIRED, state_settings
+from spark_jobs.session.settings import REDACTED, REQUIRED, state_settings
 
 _AT_LAUNCH: Final = frozenset(
     {
@@ -30,6 +30,9 @@ _AT_LAUNCH: Final = frozenset(
     }
 )
 """What a JVM takes when it starts, and no later."""
+_EXTENDED: Final = "spark.executorEnv.PYTHONPATH"
+"""Behind its value, `spark-submit` puts PySpark's own archives on YARN, each behind this mark (`yarn.Client`)."""
+_MARK: Final = "<CPS>"
 
 
 def is_submitted(environ: Mapping[str, str]) -> bool:
@@ -52,7 +55,7 @@ def settle(spec: Spec, given: Mapping[str, str], folder: Path) -> Spec:
     if problems:
         message = "settings of spark-submit do not fit:\n" + "\n".join(f"- {problem}" for problem in problems)
         raise SpecError(message, remedy="change one of the two; `eos submit --dry-run` prints a line that fits")
-    conf = {**given, **spec.spark.conf}
+    conf = {**given, **{key: wanted for key, wanted in spec.spark.conf.items() if not _is_extended(key, wanted, given)}}
     spark = spec.spark.model_copy(update={"master": conf.pop("spark.master", spec.spark.master), "conf": conf})
     return spec.model_copy(update={"spark": spark})
 
@@ -62,7 +65,9 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
     if "master" in spec.spark.model_fields_set and spec.spark.master != master:
         yield f"spark.master is {spec.spark.master} in the spec, and {master} for spark-submit"
     for key, wanted in spec.spark.conf.items():
-        if key in given and given[key] != wanted:
+        if key == REDACTED:
+            continue  # `eos submit` has given this expression and others
+        if key in given and given[key] != wanted and not _is_extended(key, wanted, given):
             yield f"{key} is {wanted} in the spec, and {given[key]} for spark-submit or in spark-defaults.conf"
         elif key not in given and key in _AT_LAUNCH:
             yield f"{key} is {wanted} in the spec, which only spark-submit can set: --conf {key}={wanted}"
@@ -72,6 +77,10 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
     for key, wanted in state_settings(spec).items() if spec.has_backend else ():
         if given.get(key, wanted) != wanted:
             yield f"{key} is {given[key]}, and state.backend: {spec.state.backend} needs --conf {key}={wanted}"
+
+
+def _is_extended(key: str, wanted: str, given: Mapping[str, str]) -> bool:
+    return key == _EXTENDED and given.get(key, "").startswith(f"{wanted}{_MARK}")
 
 
 def _misplaced(spec: Spec, given: Mapping[str, str], folder: Path) -> Iterator[str]:

@@ -21,6 +21,7 @@ from spark_jobs.session.master import is_local, is_loopback
 from spark_jobs.session.private_settings import PrivateFile, file_option, names_file, settings_text
 from spark_jobs.session.properties import spark_defaults, spark_home_of
 from spark_jobs.session.protection import gaps, require
+from spark_jobs.session.settings import redaction
 from spark_jobs.submit.request import Request, from_here, master_of, passed_on
 from wal.private import make_private
 
@@ -89,7 +90,7 @@ def submission(
     check(spec, request, master, settings, variables)
     defaults = {} if names_file(request.options) else spark_defaults(environ)
     require(gaps(master, {**defaults, **settings}), spec.spark)
-    conf = dict(spec.spark.conf)
+    conf = dict(spec.spark.conf) | redaction(spec, variables)  # YARN logs the variables of containers
     sent: dict[str, list[str]] = {"--archives": [], "--files": [], "--py-files": []}
     if request.environment is not None:
         conf["spark.pyspark.python"] = _PYTHON

@@ -11,7 +11,7 @@ MUTANTS: Final = (
         name="an object of the same size is taken for the one that was put",
         rule="H20",
         path="wal/object.py",
-        before="""                if found.seek(0, os.SEEK_END) == size and _equal(found, content):
+        before="""                if found.seek(0, os.SEEK_END) == size and is_equal(found, content):
 """,
         after="""                if found.seek(0, os.SEEK_END) == size:
 """,
@@ -101,7 +101,7 @@ MUTANTS: Final = (
     Mutant(
         name="an object may become larger than one request takes",
         rule="docs/reference/sinks.md",
-        path="wal/object.py",
+        path="wal/upload.py",
         before="""        if self._left < 0:
 """,
         after="""        if self._left < -len(data):

@@ -8,6 +8,108 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="state that begins empty has the version of the trial",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/spark_rewriting.py",
+        before="""            rest = f"{snapshot['store']}{version}_{snapshot['id']}" if snapshot else rest
+""",
+        after="""            rest = f"{snapshot['store']}1_{snapshot['id']}" if snapshot else rest
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_state_that_begins_empty_lies_beside_state_that_is_kept",
+        ),
+    ),
+    Mutant(
+        name="the empty state of all operators of the trial replaces the state that is kept",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/spark_rewriting.py",
+        before="""            if match is None or int(match["operator"]) not in self.operators:
+""",
+        after="""            if match is None:
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_state_that_begins_empty_lies_beside_state_that_is_kept",
+        ),
+    ),
+    Mutant(
+        name="what Spark commits has no state of an operator that begins empty",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/spark_rewriting.py",
+        before="commit(source.read_text(), now, empty.ids() if empty is not None else {})",
+        after="commit(source.read_text(), now, {})",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_state_that_begins_empty_lies_beside_state_that_is_kept",
+        ),
+    ),
+    Mutant(
+        name="the state of all steps is dropped where one is added",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/changes.py",
+        before="""        None if fates.added and not fates.operators else fates.operators,
+""",
+        after="""        None if fates.added else fates.operators,
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_a_step_that_is_added_begins_empty_and_the_others_keep_their_state",
+        ),
+    ),
+    Mutant(
+        name="state of integers that become narrower is kept",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/changes.py",
+        before="""    return all(_WIDTHS[old] <= _WIDTHS[new] for old, new in pairs)
+""",
+        after="""    return all(_WIDTHS[old] and _WIDTHS[new] for old, new in pairs)
+""",
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_integers_that_become_wider_keep_their_state",),
+    ),
+    Mutant(
+        name="state of narrower integers is taken as it is",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/changes.py",
+        before="""        if self.operators is None or self.empty or self.widened:
+""",
+        after="""        if self.operators is None or self.empty:
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_state_that_only_becomes_wider_where_it_is_cannot_be_gone_on_with_as_it_is",
+        ),
+    ),
+    Mutant(
+        name="numbers below zero become large ones where their integers become wider",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/widening.py",
+        before='functions.lit(b"\\xff" * more)',
+        after="functions.lit(bytes(more))",
+        caught_by=(
+            "tests/spark_jobs/operations/test_new_state.py::test_state_is_rewritten_for_wider_integers_beside_state_that_begins_empty",
+        ),
+    ),
+    Mutant(
+        name="state stays in the partition of the narrower key",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/widening.py",
+        before="""        return rows.repartition(self._partitions, _KEY).select(*columns)._jdf
+""",
+        after="""        return rows.repartition(self._partitions, "partition_key").select(*columns)._jdf
+""",
+        caught_by=(
+            "tests/spark_jobs/operations/test_new_state.py::test_state_is_rewritten_for_wider_integers_beside_state_that_begins_empty",
+        ),
+    ),
+    Mutant(
+        name="the settings of the session stay as a trial needs them",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/trial.py",
+        before="""        spark.conf.set(_CHANGELOG, before)
+""",
+        after="""        spark.conf.set(_CHANGELOG, "false")
+""",
+        caught_by=(
+            "tests/spark_jobs/operations/test_new_state.py::test_state_is_rewritten_for_wider_integers_beside_state_that_begins_empty",
+        ),
+    ),
+    Mutant(
         name="state goes to the operator of the same number, whatever its name",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/spark_rewriting.py",
@@ -60,9 +162,9 @@ MUTANTS: Final = (
         name="state that the new query lacks is left behind without a word",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",
-        before="""    return Changes(tuple(changes), (*dropped, *(f"state of {each.named}" for each in lost)), restored)
+        before="""        (*dropped, *left),
 """,
-        after="""    return Changes(tuple(changes), tuple(dropped), restored)
+        after="""        tuple(dropped),
 """,
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_state_and_positions_are_found_by_their_names",),
     ),

@@ -15,7 +15,7 @@ from tests.mutants.catalogue import ALL
 from tests.mutants.mutant import PROJECT, Mutant
 from tests.simulation.mutants import MUTANTS as OF_THE_COORDINATOR
 
-_RULE: Final = re.compile(r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9])|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?")
+_RULE: Final = re.compile(r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9]|40)|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?")
 """A rule or a history of docs/explanation/protocol.md; or a page of the docs, and perhaps its section."""
 
 
@@ -71,6 +71,6 @@ def _defined(path: str) -> set[str]:
 @cache
 def _behaviours() -> set[str]:
     """Tests that a class of its own sink inherits."""
-    suites = [PROJECT / "tests" / name for name in ("head_store_suite.py", "object_head_suite.py")]
+    suites = [PROJECT / "tests" / name for name in ("head_store_suite.py", "object_head_suite.py", "storage_suite.py")]
     paths = [*(PROJECT / "connectors" / "testing").rglob("*.py"), *suites]
     return {name for path in paths for name in _defined(str(path.relative_to(PROJECT)))}

@@ -58,7 +58,7 @@ MUTANTS: Final = (
         path="wal/local.py",
         before='for entry in self._list(folder) if not entry.startswith("."))',
         after="for entry in self._list(folder))",
-        caught_by=("tests/wal/test_contract.py::test_an_object_appears_whole_when_published",),
+        caught_by=("tests/wal/test_contract.py::TestStorage::test_an_object_appears_whole_when_published",),
     ),
     Mutant(
         name="a sweep ends the writers of all segments of a folder",
@@ -90,7 +90,7 @@ MUTANTS: Final = (
 """,
         after="""        os.replace(source, target)
 """,
-        caught_by=("tests/wal/test_contract.py::test_no_object_is_written_twice",),
+        caught_by=("tests/wal/test_contract.py::TestStorage::test_no_object_is_written_twice",),
     ),
     Mutant(
         name="a sync returns before Python has written its buffer",
@@ -225,7 +225,7 @@ MUTANTS: Final = (
         path="wal/storage.py",
         before="_NAME.fullmatch(name) is None",
         after="_NAME.match(name) is None",
-        caught_by=("tests/wal/test_contract.py::test_a_bad_name_is_refused_by_every_call",),
+        caught_by=("tests/wal/test_contract.py::TestStorage::test_a_bad_name_is_refused_by_every_call",),
     ),
     Mutant(
         name="a folder that cannot be synced is passed over",

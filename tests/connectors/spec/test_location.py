@@ -52,6 +52,17 @@ def test_rows_wait_beside_head_with_the_same_credentials(tmp_path: Path) -> None
     assert checkpoint.log_at.options == checkpoint.location_at.options
 
 
+def test_hdfs(tmp_path: Path) -> None:
+    """A port belongs to the URL, and the extra is needed wherever tasks run."""
+    spec = load(tmp_path, "location: 'hdfs://Namenode-1.example:8020/eos/a', location_options: {config_dir: /etc/h}")
+    assert isinstance(spec.checkpoint.location_at, ObjectAddress)
+    assert str(spec.checkpoint.log_at) == "hdfs://Namenode-1.example:8020/eos/a/log"
+    assert spec.checkpoint.location_at.endpoint == "hdfs://Namenode-1.example:8020"
+    assert (spec.checkpoint.is_scratch, spec.checkpoint.is_shared) == (True, True)
+    assert spec.extras == {"hdfs"}
+    assert load(tmp_path, "location: s3://bucket/a").extras == frozenset()
+
+
 def test_each_location_has_a_scratch_folder(tmp_path: Path) -> None:
     """Of one machine: two pipelines of it must not meet there."""
     one, other = (load(tmp_path, f"location: s3://bucket/{name}").checkpoint for name in "ab")
@@ -69,7 +80,14 @@ def test_another_scratch_folder(tmp_path: Path) -> None:
     [
         ("location: s3a://bucket/a", "write s3://bucket/a|'s3://bucket/a'|s3://bucket/a"),
         ("location: s3://bucket", "the prefix below the bucket is missing"),
-        ("location: hdfs://host/a", "not built yet: 'hdfs://'"),
+        ("location: viewfs://host/a", "not built yet: 'viewfs://'"),
+        ("location: hdfs:///a", "hdfs:/// leaves the namenode to this machine's settings"),
+        ("location: 'hdfs://host:8020'", "the prefix below the bucket is missing"),
+        ("location: 'hdfs://user@host:8020/a'", "this is not the URL of an object store"),
+        ("location: 'hdfs://host:8020/a', location_options: {region: r}", "hdfs:// has no option region"),
+        ("location: 'hdfs://host:8020/a', location_options: {namenodes: 'a:1,b:2'}", "of a nameservice"),
+        ("location: hdfs://ns/a, location_options: {namenodes: 'a,b'}", "each with its port"),
+        ("location: hdfs://ns/a, location_options: {principal: p}", "principal and keytab are one login"),
         ("location: state, location_options: {region: x}", "options of an object store, and no such location"),
         ("location: s3://bucket/a, location_options: {regoin: x}", "no option regoin"),
         ("location: state, scratch: here", "everything is at `location`"),

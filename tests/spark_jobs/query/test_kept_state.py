@@ -138,6 +138,17 @@ def test_objects_of_states_before_the_last_two_are_deleted(spark: Path, open_sto
     assert open_store(2).restore(tmp_path / "other", NEWEST + 1) is not None
 
 
+def test_unfinished_objects_of_killed_drivers_are_swept_and_a_newer_drivers_are_not(
+    spark: Path, open_store: Open
+) -> None:
+    store = open_store(2)
+    started = [f"{epoch:08d}.{1:016x}.files" for epoch in (1, 3)]
+    for name in started:
+        store.storage.create(f"{store.incarnation}/{name}").write(b"half")
+    store.keep(spark, NEWEST - 1)
+    assert store.storage.unfinished(store.incarnation) == [f"{store.incarnation}/{started[1]}"]
+
+
 def test_a_pack_of_which_little_is_needed_is_written_again(
     spark: Path, open_store: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

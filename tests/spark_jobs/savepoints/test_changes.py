@@ -11,7 +11,7 @@ from eos.errors import IdentityError
 from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.repeated_records import repeated
 from spark_jobs.savepoints import manifest as manifests
-from spark_jobs.savepoints.changes import check_in_place, compare
+from spark_jobs.savepoints.changes import Changes, check_in_place, compare
 from spark_jobs.savepoints.plan import Operator, Plan
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
@@ -35,7 +35,9 @@ def plan(*operators: Operator, sources: tuple[str, ...] = THEN.sources) -> Plan:
         (plan(ONCE, TWICE), {0: 1, 1: 0}, ()),
         (plan(ONCE), {0: 1}, ("state of twice (Deduplicate)",)),
         (plan(), {}, ("state of twice (Deduplicate)", "state of once (Deduplicate)")),
-        (plan(TWICE, ONCE, JOIN), None, ("state of twice (Deduplicate)", "state of once (Deduplicate)")),
+        (plan(TWICE, ONCE, JOIN), {0: 0, 1: 1}, ()),
+        (plan(JOIN, ONCE), {1: 1}, ("state of twice (Deduplicate)",)),
+        (plan(JOIN), None, ("state of twice (Deduplicate)", "state of once (Deduplicate)")),
         (plan(TWICE, ONCE, sources=("users",)), {0: 0, 1: 1}, ("positions of source orders",)),
     ],
 )
@@ -75,11 +77,75 @@ def test_without_a_savepoint_sources_keep_their_number(sources: tuple[str, ...],
     check_in_place(None, plan(TWICE, ONCE, sources=sources))
 
 
-def test_state_of_another_type_is_other_state() -> None:
-    other = Operator("once", "Deduplicate", "int")
-    changes = compare(THEN, plan(TWICE, other), kept=2)
-    assert changes.operators is None
-    assert "state of once (Deduplicate): added (int)" in [str(each) for each in changes.changes]
+def test_a_step_that_is_added_begins_empty_and_the_others_keep_their_state() -> None:
+    changes = compare(THEN, plan(JOIN, ONCE, TWICE), kept=2)
+    assert (changes.operators, changes.empty, changes.widened) == ({1: 1, 2: 0}, (0,), ())
+    assert not changes.keeps_numbers
+    assert state_lines(changes) == [
+        "state of paired (Join): begins empty (INNER)",
+        "state of once (Deduplicate): kept",
+        "state of twice (Deduplicate): kept",
+    ]
+
+
+def test_where_all_state_is_other_state_spark_begins_with_batch_0() -> None:
+    changes = compare(THEN, plan(JOIN), kept=2)
+    assert (changes.operators, changes.empty) == (None, ())
+    assert not changes.keeps_numbers
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_wider"),
+    [
+        ("int: sum(int), count(int)", "bigint: sum(bigint), count(int)", True),
+        ("tinyint, string", "smallint, string", True),
+        ("bigint: max(int)", "int: max(bigint)", False),
+        ("int: max(int)", "bigint: min(bigint)", False),
+        ("int", "bigint, string", False),
+        ("int", "string", False),
+        ("float", "double", False),
+    ],
+)
+def test_integers_that_become_wider_keep_their_state(then: str, now: str, is_wider: bool) -> None:
+    before, after = Operator("sums", "Aggregate", then), Operator("sums", "Aggregate", now)
+    changes = compare(plan(ONCE, before), plan(after, ONCE), kept=2)
+    if is_wider:
+        assert (changes.operators, changes.widened, changes.empty) == ({0: 1, 1: 0}, (0,), ())
+        assert (changes.not_restored, changes.keeps_numbers) == ((), False)
+        assert f"state of sums (Aggregate): widened ({then} -> {now})" in state_lines(changes)
+    else:
+        assert (changes.operators, changes.widened, changes.empty) == ({1: 0}, (), (0,))
+        assert changes.not_restored == (f"state of sums (Aggregate), whose types have changed ({then} -> {now})",)
+        assert f"state of sums (Aggregate): dropped ({then} -> {now})" in state_lines(changes)
+
+
+def test_state_that_only_becomes_wider_where_it_is_cannot_be_gone_on_with_as_it_is() -> None:
+    wide = Operator("once", "Deduplicate", "bigint")
+    changes = compare(plan(Operator("once", "Deduplicate", "int")), plan(wide), kept=1)
+    assert (changes.operators, changes.widened, changes.keeps_numbers) == ({0: 0}, (0,), False)
+
+
+def test_state_that_cannot_be_rewritten_is_named_with_the_reason_and_begins_empty() -> None:
+    narrow, wide = Operator("once", "Deduplicate", "int"), ONCE
+    changes = compare(plan(TWICE, narrow), plan(wide, TWICE), kept=2, refused={0: "a reason"})
+    assert (changes.operators, changes.widened, changes.empty) == ({1: 0}, (), (0,))
+    assert changes.not_restored == ("state of once (Deduplicate), whose types have changed (int -> bigint: a reason)",)
+
+
+@pytest.mark.parametrize("kind", ["Join", "TransformWithState", "GlobalLimit"])
+def test_other_kinds_are_not_rewritten(kind: str) -> None:
+    changes = compare(plan(ONCE, Operator("x", kind, "int")), plan(ONCE, Operator("x", kind, "bigint")), kept=2)
+    assert (changes.operators, changes.widened, changes.empty) == ({0: 0}, (), (1,))
+
+
+def test_of_two_operators_of_one_step_each_becomes_wider_once() -> None:
+    narrow, wide = Operator("sums", "Aggregate", "int"), Operator("sums", "Aggregate", "bigint")
+    changes = compare(plan(narrow, narrow, ONCE), plan(wide, ONCE, wide), kept=3)
+    assert (changes.operators, changes.widened, changes.empty) == ({0: 0, 1: 2, 2: 1}, (0, 2), ())
+
+
+def state_lines(changes: Changes) -> list[str]:
+    return [str(each) for each in changes.changes if each.kind == "state"]
 
 
 def test_without_state_before_nothing_is_left_behind() -> None:
@@ -154,6 +220,33 @@ NOW = HeadValue(
 def status(head: HeadValue) -> Status:
     checkpoints: tuple[CheckpointRecord, ...] = ()
     return Status(head, checkpoints)
+
+
+def test_state_that_begins_empty_lies_beside_state_that_is_kept(tmp_path: Path) -> None:
+    """Of the trial, whose state is version 1; only of the operator that is new, and with the version of the rest."""
+    files.run_until(tmp_path / "state")
+    taken = take(files.spec_in(tmp_path))
+    trial = tmp_path / "trial"
+    unique = "00000000-0000-0000-0000-00000000aaaa"
+    files.put(trial / "metadata", '{"id":"query"}')
+    files.put(trial / "offsets" / "0", files.offsets(0))
+    files.put(trial / "commits" / "0", "v2\n" + json.dumps({"stateUniqueIds": {"0": [[unique]], "1": [[unique]]}}))
+    for number in (0, 1):
+        described = {"operatorInfo": {"operatorId": number, "operatorName": "y"}}
+        files.put(trial / f"state/{number}/_metadata/metadata", "v1\n" + json.dumps(described))
+        files.put(trial / f"state/{number}/0/_metadata/schema", "columns of the trial")
+        files.snapshot(trial / f"state/{number}/0", f"1_{unique}", ["1.sst"])
+    target = tmp_path / "new"
+    target.mkdir()
+    empty = spark_rewriting.EmptyState(trial, (1,))
+    spark_rewriting.write(taken.folder, taken.manifest, target, ["s"], {0: 0}, empty)
+    commit = json.loads((target / "commits" / "5").read_text().partition("\n")[2])
+    assert commit == {"stateUniqueIds": {"0": files.IDS["0"], "1": [[unique]]}}
+    written = sorted(path.relative_to(target / "state/1").as_posix() for path in (target / "state/1").rglob("*.*"))
+    assert written == [f"0/6_{unique}.zip", "0/SSTs/1.sst"]
+    assert (target / "state/1/_metadata/metadata").exists()
+    assert not (target / "state/1/0/_metadata").exists(), "Spark writes the columns that the query needs"
+    assert not (target / f"state/0/0/6_{unique}.zip").exists()
 
 
 def test_what_comes_twice_is_what_was_read_since() -> None:

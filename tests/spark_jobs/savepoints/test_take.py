@@ -127,8 +127,8 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
     losing = "00000000-0000-0000-0000-00000000dead"
     for path in (*store.glob("*.zip"),):
         path.unlink()
-    files._snapshot(store, f"3_{unique}", ["3.sst"])
-    files._snapshot(store, f"5_{losing}", ["5.sst"])
+    files.snapshot(store, f"3_{unique}", ["3.sst"])
+    files.snapshot(store, f"5_{losing}", ["5.sst"])
     for name in (f"4_{unique}", f"5_{unique}", f"5_{losing}", f"6_{unique}", f"2_{unique}"):
         (store / f"{name}.changelog").write_text("changes")
     found = {path.rpartition("/")[2] for path in state_files.needed(spark, NEWEST) if "/0/0/" in f"/{path}"}
@@ -140,7 +140,7 @@ def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
 def test_what_spark_says_of_an_operator_later_on_is_left_out(spark: Path) -> None:
     """Of `transformWithState` each start writes it anew, under the number of its first batch."""
     for number in (NEWEST - 2, NEWEST + 1):
-        files._put(spark / "state" / "0" / "_metadata" / "v2" / str(number), "v2")
+        files.put(spark / "state" / "0" / "_metadata" / "v2" / str(number), "v2")
     found = {path for path in state_files.needed(spark, NEWEST) if "/v2/" in path}
     assert found == {f"state/0/_metadata/v2/{NEWEST - 2}"}
 

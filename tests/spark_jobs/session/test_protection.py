@@ -150,3 +150,10 @@ def test_settings_with_secrets_are_hidden_by_name(tmp_path: Path) -> None:
     for key in ("spark.cores.max", "spark.executorEnv.WAREHOUSES", "spark-executorEnv-WAREHOUSE"):
         assert not re.search(pattern, key), key
     assert "sesame" not in pattern
+
+
+def test_variables_of_a_submitted_spec_are_hidden_where_a_cluster_logs_them(tmp_path: Path) -> None:
+    pattern = redaction(load(tmp_path, ""), {"WAREHOUSE"})["spark.redaction.regex"]
+    for key in ("WAREHOUSE", "spark.yarn.appMasterEnv.WAREHOUSE", "spark.executorEnv.WAREHOUSE"):
+        assert re.search(pattern, key), key
+    assert not re.search(pattern, "MY_WAREHOUSE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from connectors.spec.spec import CHANGELOG
 from eos.errors import SpecError
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.stop_signals import StopSignals
-from spark_jobs.session.settings import state_settings
+from spark_jobs.session.settings import redaction, state_settings
 from spark_jobs.session.submitted import is_submitted, settle
 
 _SPEC = """
@@ -53,6 +54,21 @@ def test_what_was_given_holds_where_the_spec_says_nothing(tmp_path: Path) -> Non
 def test_what_contradicts_is_refused(tmp_path: Path, spark: str, given: dict[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         settle(_spec(tmp_path, spark), given, tmp_path)
+
+
+def test_what_yarn_adds_to_a_path_holds(tmp_path: Path) -> None:
+    key = "spark.executorEnv.PYTHONPATH"
+    given = {key: "/mine<CPS>/mine<CPS>{{PWD}}/pyspark.zip"}
+    assert settle(_spec(tmp_path, f"conf: {{{key}: /mine}}"), given, Path("/elsewhere")).spark.conf == given
+    with pytest.raises(SpecError, match=f"{key} is /other in the spec"):
+        settle(_spec(tmp_path, f"conf: {{{key}: /other}}"), given, Path("/elsewhere"))
+
+
+def test_expressions_of_hidden_names_are_added_up(tmp_path: Path) -> None:
+    spec = _spec(tmp_path, "conf: {spark.redaction.regex: mine}")
+    given = redaction(spec, ["SINK"])
+    again = redaction(settle(spec, given, Path("/elsewhere")))["spark.redaction.regex"]
+    assert re.search(again, "of-mine")
 
 
 def test_the_state_backend_of_the_spec_holds(tmp_path: Path) -> None:

@@ -60,12 +60,14 @@ def test_in_client_mode(tmp_path: Path) -> None:
         *("--name", "eos words", "--properties-file", "FILE", "--load-spark-defaults"),
         *("--queue", "etl", str(APPLICATION), str(tmp_path / "words.yaml"), "--until-caught-up"),
     )
-    assert made.settings.decode().splitlines() == [
+    *written, hidden, driver = made.settings.decode().splitlines()
+    assert [*written, driver] == [
         "spark.authenticate=true",
         "spark.authenticate.secret=s\\u0020e\\u005cc",
         "spark.driver.memory=2g",
         f"spark.pyspark.driver.python={sys.executable}",
     ]
+    assert hidden.startswith("spark.redaction.regex=")
     assert made.folder is None
     assert made.variables["SPARK_LOCAL_IP"] == "127.0.0.1"
     settings = tmp_path / "checkpoints" / "log4j2.properties"
@@ -96,7 +98,8 @@ def test_files_are_those_of_the_folder_where_the_command_is_given(
         (tmp_path / name).write_text(_CLOSED)
     options = ("--properties-file", "driver.conf", "--jars=a.jar,/opt/b.jar,hdfs://c.jar", "--queue", "driver.conf")
     made = _submission(tmp_path, *options, master="yarn", environment="environment.tar.gz", spark="spark: {conf: {}}")
-    assert made.settings.decode().startswith(f"{_CLOSED}\n\nspark.pyspark.python=")
+    assert made.settings.decode().startswith(f"{_CLOSED}\n\nspark.redaction.regex=")
+    assert "\nspark.pyspark.python=" in made.settings.decode()
     assert made.others[2:5] == (
         f"--jars={tmp_path}/a.jar,/opt/b.jar,hdfs://c.jar",
         *("--queue", "driver.conf"),

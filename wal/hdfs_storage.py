@@ -1,0 +1,139 @@
+"""A Storage in HDFS: each object is written under a name that nothing reads, and renamed, in one step of the namenode.
+
+The rename fails if the name is taken: nothing is overwritten. A rename without an answer has happened, or has not, or
+may still happen. It is looked up: an object of these very bytes is ours; other bytes were written by another process;
+a missing object is a StorageError.
+
+As in a folder, `sweep` ends a writer: the rename of a file that was deleted fails, however late it arrives. Beyond that
+the rules of `wal.object` hold: to be visible is not to be decided.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import BinaryIO, Final, cast
+
+from wal.address import ObjectAddress
+from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
+from wal.hdfs import CHUNK_BYTES, HdfsClient
+from wal.remote import PIECE_BYTES, RemoteFile
+from wal.storage import check_name, in_folder
+from wal.upload import MAX_BYTES, ObjectUpload, is_equal
+
+_UNFINISHED: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.unfinished")
+
+
+class HdfsStorage:
+    """See Storage. May be used by several threads."""
+
+    def __init__(self, address: ObjectAddress) -> None:
+        """Send nothing. Raises StorageRefusedError for options that cannot be right."""
+        self._client = HdfsClient(address)
+
+    def prepare(self, folder: str) -> None:
+        """See Storage. The namenode's answer is durable."""
+        self._client.make_folder(check_name(folder))
+
+    def create(self, name: str) -> ObjectUpload:
+        """See Storage. Sends nothing yet: the bytes are kept on this machine until `publish`."""
+        check_name(name)
+        return ObjectUpload(self._client.place(name), lambda content: self._put(name, content), MAX_BYTES)
+
+    def open(self, name: str) -> BinaryIO:
+        """See Storage. The middle of a larger object is read from a copy on this machine."""
+        place = self._client.place(check_name(name))
+        try:
+            status = self._client.status(name)
+            if status is None:
+                raise FileNotFoundError
+            first = self._client.read_range(name, 0, min(status.length, PIECE_BYTES)) if status.length else b""
+        except FileNotFoundError:
+            message = f"{place} does not exist"
+            raise ObjectMissingError(message) from None
+        size = status.length
+
+        def fetch(start: int, end: int) -> bytes:
+            try:
+                return self._client.read_range(name, start, end)
+            except FileNotFoundError as error:
+                message = f"{place} does not exist"
+                raise ObjectMissingError(message) from error
+
+        def stream() -> Iterator[bytes]:
+            for start in range(0, size, CHUNK_BYTES):
+                yield fetch(start, min(start + CHUNK_BYTES, size))
+
+        return cast("BinaryIO", RemoteFile(place, size, first, fetch, stream))
+
+    def delete(self, name: str) -> None:
+        self._client.delete(check_name(name))
+
+    def names(self, folder: str = "") -> Sequence[str]:
+        return [in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith(".")]
+
+    def unfinished(self, folder: str = "") -> Sequence[str]:
+        found = map(_UNFINISHED.fullmatch, self._list(folder))
+        return sorted({in_folder(folder, match["name"]) for match in found if match})
+
+    def sweep(self, names: Collection[str]) -> None:
+        """See Storage. Lists each folder once."""
+        wanted = defaultdict(set)
+        for name in names:
+            folder, _, entry = check_name(name).rpartition("/")
+            wanted[folder].add(entry)
+        for folder, of_folder in wanted.items():
+            for entry in self._list(folder):
+                match = _UNFINISHED.fullmatch(entry)
+                if match and match["name"] in of_folder:
+                    self._client.delete(in_folder(folder, "") + entry if folder else entry)
+
+    def describe(self) -> str:
+        """The URL."""
+        return str(self._client.address)
+
+    def _list(self, folder: str) -> Sequence[str]:
+        try:
+            found = self._client.list(check_name(folder) if folder else "")
+        except FileNotFoundError:
+            return ()
+        return sorted(each.path.rpartition("/")[2] for each in found if not each.isdir)
+
+    def _put(self, name: str, content: BinaryIO) -> None:
+        """Create an object of all the bytes of a file. Raises what ObjectWriter.publish raises."""
+        folder, _, entry = name.rpartition("/")
+        partial = f"{folder}/" * bool(folder) + f".{entry}.{secrets.token_hex(8)}.unfinished"
+        self._client.write(partial, content)
+        try:
+            self._client.rename(partial, name)
+        except FileExistsError:
+            self._client.delete(partial)
+            self._has(name, content)
+        except FileNotFoundError as error:
+            if not self._has(name, content):
+                message = f"{self._client.place(name)}: its unfinished file was swept away"
+                raise ObjectMissingError(message, remedy="a newer owner of the folder has ended this writer") from error
+        except StorageError as error:
+            if not error.retriable or not self._has_in_doubt(name, content, error):
+                raise
+
+    def _has_in_doubt(self, name: str, content: BinaryIO, failure: StorageError) -> bool:
+        """As `_has`; raises `failure`, which led to the question, where the answer to it is lost as well."""
+        try:
+            return self._has(name, content)
+        except StorageError as error:
+            raise (failure if error.retriable else error) from error
+
+    def _has(self, name: str, content: BinaryIO) -> bool:
+        """Whether there is an object of these bytes. Raises ObjectExistsError for one of others."""
+        try:
+            with self.open(name) as found:
+                if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END) and is_equal(found, content):
+                    return True
+        except ObjectMissingError:
+            return False
+        message = f"{self._client.place(name)} exists already"
+        raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name")
