@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from benchmarks.state_uploads import BACKENDS, measure, session
+from wal.local import LocalStorage
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +26,8 @@ def spark() -> Iterator[SparkSession]:
 def test_a_changelog_sends_less_than_files(spark: SparkSession, tmp_path: Path) -> None:
     found = {}
     for backend in BACKENDS:
-        found[backend] = measure(spark, backend, 2_000, 20, 4, tmp_path / backend)
+        folder = tmp_path / backend
+        found[backend] = measure(spark, backend, 2_000, 20, 4, folder, LocalStorage(folder / "store"))
         assert len(found[backend].sent) == 4
         assert found[backend].sent[0] > 100_000, "the whole state"
     files, changes = (statistics.median(found[backend].sent[1:]) for backend in BACKENDS)
