@@ -314,10 +314,15 @@ def _committed(status: Status) -> dict[str, str]:
     return _files(head, record)
 
 
+def is_filled(folder: Path) -> bool:
+    """Whether all that Spark needs is in a folder of a driver, with the state of its query. False: it is written now."""
+    return not (folder / _WITHOUT_STATE).exists()
+
+
 def _has_state(folder: Path, status: Status, checkpoint_id: int) -> bool:
     """Whether the folder has the state after this checkpoint. Spark deletes none of it for a hundred batches."""
     plans = _plans(status)
-    if (folder / _WITHOUT_STATE).exists():
+    if not is_filled(folder):
         return False
     try:
         ids = state_ids((folder / "commits" / str(checkpoint_id)).read_text())
