@@ -315,7 +315,7 @@ def _committed(status: Status) -> dict[str, str]:
 
 
 def is_filled(folder: Path) -> bool:
-    """Whether all that Spark needs is in a folder of a driver, with the state of its query. False: it is written now."""
+    """Whether all that Spark needs is in a folder of a driver, with the state of its query. False: not yet."""
     return not (folder / _WITHOUT_STATE).exists()
 
 

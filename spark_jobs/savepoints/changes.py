@@ -162,9 +162,9 @@ def _rereads(then: Operator, now: Operator) -> bool:
 
 
 def _unclear(then: Sequence[Operator], now: Sequence[Operator]) -> frozenset[Operator]:
-    """Return operators that may be another one of their kind in the same step: their types do not tell.
+    """Return operators whose state may be of another one of their kind in the same step.
 
-    Several with the same types are told apart by their order, where their number is the same.
+    Several with the same types are distinguished by their order, where their number is the same.
     """
     old, new = Counter(then), Counter(now)
     left, more = old - new, new - old
@@ -193,8 +193,8 @@ def _left_behind(operator: Operator, why: str) -> str:
 def check_in_place(then: Plan | None, now: Plan) -> None:
     """Raise IdentityError where Spark cannot continue with its checkpoint: it knows sources and state by their places.
 
-    It refuses another number of sources. If steps that keep state have changed places, each would get the other's. Bytes
-    of values (`collect_list`) would be read as values of other types.
+    It refuses another number of sources. If steps that keep state have changed places, each would get the other's.
+    Bytes of values (`collect_list`) would be read as values of other types.
 
     Args:
         then: of the query that made the state; None: not known.
