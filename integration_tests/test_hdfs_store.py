@@ -221,6 +221,25 @@ def test_a_swept_writer_does_not_publish(hdfs_folder: Folder, monkeypatch: pytes
     assert hdfs_folder.listed() == []
 
 
+def test_a_register_that_was_swept_while_it_was_written_is_not_created_without_its_value(
+    hdfs_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver was frozen for a day between the two files."""
+    objects, other = HdfsObjects(hdfs_folder.address()), HdfsClient(hdfs_folder.address())
+    write = HdfsClient.write
+
+    def swept(self: HdfsClient, path: str, content: bytes, *, creates_folders: bool = True) -> None:
+        if "/current-" in path:
+            other.delete("unfinished")
+        write(self, path, content, creates_folders=creates_folders)
+
+    monkeypatch.setattr(HdfsClient, "write", swept)
+    with pytest.raises(StorageError, match="its unfinished folder was deleted") as caught:
+        objects.swap("head", None, b"one")
+    assert caught.value.retriable
+    assert objects.read("head") is None
+
+
 def test_a_publish_without_an_answer_is_looked_up(hdfs_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own bytes are its own; other bytes are another writer's; nothing there is an error that passes."""
     storage = HdfsStorage(hdfs_folder.address())

@@ -149,10 +149,10 @@ class HdfsObjects:
         marker = f"{1:020d}-{secrets.token_hex(8)}"
         unfinished = self._unfinished(name)
         self._client.write(f"{unfinished}/value-{marker}", content)
-        self._client.write(f"{unfinished}/current-{marker}", b"")
         if folder := name.rpartition("/")[0]:
             self._client.make_folder(folder)
-        try:
+        try:  # a folder that was swept meanwhile is not created once more, without its value
+            self._client.write(f"{unfinished}/current-{marker}", b"", creates_folders=False)
             self._client.rename(unfinished, name)
         except FileExistsError:
             self._client.delete(unfinished)

@@ -75,13 +75,16 @@ def widening(spark_folder: Path, number: int, trial: Path, new_number: int) -> W
         return "Spark describes the columns of the state in a form that this version does not read"
     keys, values = wider(then.keys, now.keys), wider(then.values, now.values)
     if keys is None or values is None:
-        return "the state has other columns, or its integers have become narrower"
+        return "the state has other columns or another order of them, or its integers have become narrower"
     return Widening(keys, values, now)
 
 
 def wider(then: StructType, now: StructType) -> Wider | None:
-    """Return the integer columns that have become wider; None where anything else differs."""
-    if len(then) != len(now):
+    """Return the integer columns that have become wider; None where anything else differs but names.
+
+    Nor may they have changed places: each would get another one's values.
+    """
+    if len(then) != len(now) or (then.names != now.names and sorted(then.names) == sorted(now.names)):
         return None
     found = {}
     for place, (old, new) in enumerate(zip(then, now, strict=True)):

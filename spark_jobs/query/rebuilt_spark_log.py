@@ -151,7 +151,8 @@ class RebuiltSparkLog(LocalSparkLog):
     def _of_drivers(self, status: Status) -> list[Path]:
         """Folders of drivers on this machine that have the newest state, or the one before; the newest one first.
 
-        A folder without state is being filled or rebuilt. A driver that is frozen has an older one.
+        One with a mark is being filled or rebuilt: not all of its state is there. A driver that is frozen has older
+        state.
         """
         head, places = status.head, [path for path in (self.location / "spark").glob("*/") if not is_abandoned(path)]
         done = {path: newest_whole(path / "commits") for path in (each / head.incarnation for each in places)}
@@ -313,9 +314,16 @@ def _committed(status: Status) -> dict[str, str]:
     return _files(head, record)
 
 
+def is_filled(folder: Path) -> bool:
+    """Whether all that Spark needs is in a folder of a driver, with the state of its query. False: not yet."""
+    return not (folder / _WITHOUT_STATE).exists()
+
+
 def _has_state(folder: Path, status: Status, checkpoint_id: int) -> bool:
     """Whether the folder has the state after this checkpoint. Spark deletes none of it for a hundred batches."""
     plans = _plans(status)
+    if not is_filled(folder):
+        return False
     try:
         ids = state_ids((folder / "commits" / str(checkpoint_id)).read_text())
         return bool(ids) and (folder / "offsets" / str(checkpoint_id)).read_text() == plans.get(checkpoint_id)

@@ -32,6 +32,13 @@ _WIDTHS: Final = {"tinyint": 1, "smallint": 2, "int": 4, "bigint": 8}
 _INTEGER: Final = re.compile(rf"\b(?:{'|'.join(_WIDTHS)})\b")
 _REWRITTEN: Final = frozenset({"Aggregate", "Deduplicate", "DeduplicateWithinWatermark", "Distinct"})
 """Kinds that keep one row for each key, whose columns the types name."""
+_FUNCTION: Final = re.compile(r"(?P<name>\w+)\((?P<inputs>(?:[^()]|\([^()]*\))*)\)")
+_BY_COLUMNS: Final = frozenset(
+    {"any_value", "avg", "bit_and", "bit_or", "bit_xor", "count", "first", "first_value", "last", "last_value", "max"}
+    | {"max_by", "mean", "min", "min_by", "sum", "try_avg", "try_sum"}
+)
+"""Aggregate functions whose state is columns of values. Others keep bytes or hashes, which other types do not fit."""
+_SEVERAL: Final = "the step has several of this kind, and now others"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class _Fates:
     widened: Mapping[int, int]  # a part of `operators`
     lost: Sequence[int]  # then
     added: Sequence[int]  # now
-    why: Mapping[int, str]  # of some of `lost`: why its successor does not get its state
+    why: Mapping[int, str]  # of some of `lost`: why no operator gets its state
 
     def told(self, then: Sequence[Operator], now: Sequence[Operator]) -> Iterator[Change]:
         """Return the fate of each operator; nothing where all are as they were."""
@@ -112,9 +119,13 @@ class _Fates:
 
 
 def _fates(then: Sequence[Operator], now: Sequence[Operator], refused: Mapping[int, str]) -> _Fates:
-    operators, lost, added = _matched(then, now)
-    widened, why = dict[int, int](), dict[int, str]()
-    for new in added:
+    unclear = _unclear(then, now)
+    matched, _, _ = _matched(then, now)
+    operators = {new: old for new, old in matched.items() if now[new] not in unclear}
+    lost = [old for old in range(len(then)) if old not in operators.values()]
+    added = [new for new in range(len(now)) if new not in operators]
+    widened, why = dict[int, int](), {old: _SEVERAL for old in lost if then[old] in unclear}
+    for new in (each for each in added if now[each] not in unclear):
         alike = [old for old in lost if _is_of(then[old], now[new]) and old not in {*widened.values(), *why}]
         wider = next((old for old in alike if widens(then[old], now[new])), None)
         if wider is not None and new not in refused:
@@ -138,7 +149,35 @@ def widens(then: Operator, now: Operator) -> bool:
     if _INTEGER.sub("", then.state) != _INTEGER.sub("", now.state):
         return False
     pairs = zip(_INTEGER.findall(then.state), _INTEGER.findall(now.state), strict=True)
+    if _rereads(then, now):
+        return False
     return all(_WIDTHS[old] <= _WIDTHS[new] for old, new in pairs)
+
+
+def _rereads(then: Operator, now: Operator) -> bool:
+    """Whether a function that keeps bytes or hashes of values has other inputs. Spark does not notice it."""
+    pairs = zip(_FUNCTION.finditer(then.state), _FUNCTION.finditer(now.state), strict=False)
+    same = (each for each in pairs if each[0]["name"] == each[1]["name"] and each[0]["name"] not in _BY_COLUMNS)
+    return any(old["inputs"] != new["inputs"] for old, new in same)
+
+
+def _unclear(then: Sequence[Operator], now: Sequence[Operator]) -> frozenset[Operator]:
+    """Return operators whose state may be of another one of their kind in the same step.
+
+    Several with the same types are distinguished by their order, where their number is the same.
+    """
+    old, new = Counter(then), Counter(now)
+    left, more = old - new, new - old
+    found = {each for each in old.keys() & new.keys() if old[each] != new[each]}
+    for each in new:
+        narrower = [other for other in left if other != each and widens(other, each)]
+        if narrower and (each in old or len(narrower) > 1 or left[narrower[0]] != more[each]):
+            found |= {each, *narrower}
+    for each in left:
+        wider = [other for other in more if other != each and widens(each, other)]
+        if len(wider) > 1:
+            found |= {each, *wider}
+    return frozenset(found)
 
 
 def _is_of(then: Operator, now: Operator) -> bool:
@@ -146,6 +185,8 @@ def _is_of(then: Operator, now: Operator) -> bool:
 
 
 def _left_behind(operator: Operator, why: str) -> str:
+    if why == _SEVERAL:
+        return f"state of {operator.named}: {why}"
     return f"state of {operator.named}{f', whose types have changed ({why})' if why else ''}"
 
 
@@ -153,6 +194,7 @@ def check_in_place(then: Plan | None, now: Plan) -> None:
     """Raise IdentityError where Spark cannot continue with its checkpoint: it knows sources and state by their places.
 
     It refuses another number of sources. If steps that keep state have changed places, each would get the other's.
+    Bytes of values (`collect_list`) would be read as values of other types.
 
     Args:
         then: of the query that made the state; None: not known.
@@ -176,6 +218,11 @@ def check_in_place(then: Plan | None, now: Plan) -> None:
             "name"
         )
         raise IdentityError(message, remedy=remedy)
+    for before, after in zip(then.operators if then is not None else (), now.operators, strict=False):
+        if _is_of(before, after) and _rereads(before, after):
+            message = f"the state of {after.named} holds bytes of other types: {before.state} -> {after.state}"
+            remedy = "change the types back; or take a savepoint (`eos savepoint`) and start from it without that state"
+            raise IdentityError(message, remedy=remedy)
 
 
 def _unnamed(now: Plan, kept: int) -> Changes:

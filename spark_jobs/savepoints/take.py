@@ -29,7 +29,7 @@ from connectors.spec import Spec
 from eos.errors import ConnectorError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_head, read_history
 from spark_jobs.observe.run_lock import running
-from spark_jobs.query.rebuilt_spark_log import spark_log
+from spark_jobs.query.rebuilt_spark_log import is_filled, spark_log
 from spark_jobs.query.state_files import hash_of, needed, state_ids
 from spark_jobs.query.truncated_files import newest_whole
 from spark_jobs.savepoints import manifest as manifests
@@ -195,7 +195,7 @@ def _check_state(spec: Spec, point: Point, pins: Mapping[str, Path]) -> None:
     if not spec.checkpoint.is_scratch or point.plan is None or not point.plan.operators:
         return
     commit = f"commits/{point.number}"
-    if not state_ids(pins[commit].read_text()):
+    if not is_filled(point.spark) or not state_ids(pins[commit].read_text()):
         raise FileNotFoundError(ENOENT, "a driver rebuilds it", str(point.spark / commit))
 
 

@@ -64,6 +64,28 @@ MUTANTS: Final = (
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_integers_that_become_wider_keep_their_state",),
     ),
     Mutant(
+        name="hashes and bytes of integers are read as those of wider ones",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/changes.py",
+        before="""    if _rereads(then, now):
+        return False
+""",
+        after="",
+        caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_integers_that_become_wider_keep_their_state",),
+    ),
+    Mutant(
+        name="an operator that becomes wider gets the state of another one in its step",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/changes.py",
+        before="""    unclear = _unclear(then, now)
+""",
+        after="""    unclear = frozenset[Operator]()
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_changes.py::test_no_operator_gets_the_state_of_another_one_of_its_kind_in_the_step",
+        ),
+    ),
+    Mutant(
         name="state of narrower integers is taken as it is",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/changes.py",

@@ -371,6 +371,17 @@ def test_a_savepoint_reads_the_folder_of_a_driver_on_this_machine(kept: Path, lo
     assert folder.exists()
 
 
+def test_a_folder_that_is_being_filled_is_not_for_a_savepoint(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
+    """The entries of a checkpoint may be there before its older files, without which the savepoint would be useless."""
+    assert head.status is not None
+    log.state(LIFE)
+    log.restore_state(head.status.head)
+    (log.folder(LIFE) / "without-state").touch()
+    with log.reading(head.status, has_state=True) as folder:
+        assert folder != log.folder(LIFE)
+        assert needed(folder, files.NEWEST) == needed(kept, files.NEWEST)
+
+
 def test_a_frozen_driver_has_no_folder_for_a_savepoint(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
     """Its state is of an older checkpoint, or of another plan than the decided one."""
     assert head.status is not None

@@ -77,6 +77,15 @@ def test_without_a_savepoint_sources_keep_their_number(sources: tuple[str, ...],
     check_in_place(None, plan(TWICE, ONCE, sources=sources))
 
 
+def test_without_a_savepoint_bytes_of_values_keep_their_types() -> None:
+    """Spark compares the columns of the state, where these are BINARY, or hashes, as before."""
+    before = plan(Operator("sums", "Aggregate", "int: collect_list(int), sum(int)"))
+    check_in_place(before, plan(Operator("sums", "Aggregate", "int: collect_list(int), sum(bigint)")))
+    check_in_place(before, plan(Operator("others", "Aggregate", "int: collect_list(bigint), sum(int)")))
+    with pytest.raises(IdentityError, match=r"sums \(Aggregate\) holds bytes of other types: int: collect_list\(int\)"):
+        check_in_place(before, plan(Operator("sums", "Aggregate", "int: collect_list(bigint), sum(int)")))
+
+
 def test_a_step_that_is_added_begins_empty_and_the_others_keep_their_state() -> None:
     changes = compare(THEN, plan(JOIN, ONCE, TWICE), kept=2)
     assert (changes.operators, changes.empty, changes.widened) == ({1: 1, 2: 0}, (0,), ())
@@ -104,6 +113,10 @@ def test_where_all_state_is_other_state_spark_begins_with_batch_0() -> None:
         ("int", "bigint, string", False),
         ("int", "string", False),
         ("float", "double", False),
+        ("string: approx_count_distinct(int)", "string: approx_count_distinct(bigint)", False),
+        ("string: collect_list(int), sum(int)", "string: collect_list(bigint), sum(bigint)", False),
+        ("decimal(10,2): collect_set(int), max(int)", "decimal(10,2): collect_set(int), max(bigint)", True),
+        ("string: percentile(int, double, bigint)", "string: percentile(bigint, double, bigint)", False),
     ],
 )
 def test_integers_that_become_wider_keep_their_state(then: str, now: str, is_wider: bool) -> None:
@@ -142,6 +155,31 @@ def test_of_two_operators_of_one_step_each_becomes_wider_once() -> None:
     narrow, wide = Operator("sums", "Aggregate", "int"), Operator("sums", "Aggregate", "bigint")
     changes = compare(plan(narrow, narrow, ONCE), plan(wide, ONCE, wide), kept=3)
     assert (changes.operators, changes.widened, changes.empty) == ({0: 0, 1: 2, 2: 1}, (0, 2), ())
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "kept"),
+    [
+        (("int", "bigint"), ("bigint", "bigint"), ()),  # the wider one could get the state of the other one
+        (("int", "bigint"), ("bigint",), ()),
+        (("tinyint", "smallint"), ("int", "int"), ()),
+        (("tinyint",), ("smallint", "int"), ()),
+        (("int",), ("bigint", "bigint"), ()),
+        (("int", "int"), ("int",), ()),
+        (("int",), ("int", "int"), ()),
+        (("int",), ("int", "bigint"), ("int",)),
+        (("int", "string"), ("string", "bigint"), ("string", "bigint")),
+    ],
+)
+def test_no_operator_gets_the_state_of_another_one_of_its_kind_in_the_step(
+    then: tuple[str, ...], now: tuple[str, ...], kept: tuple[str, ...]
+) -> None:
+    before, after = (plan(*(Operator("sums", "Aggregate", each) for each in states)) for states in (then, now))
+    changes = compare(before, after, kept=len(then))
+    assert tuple(now[number] for number in changes.operators or ()) == kept
+    assert len(changes.not_restored) == len(then) - len(kept)
+    for each in changes.not_restored:
+        assert each == "state of sums (Aggregate): the step has several of this kind, and now others"
 
 
 def state_lines(changes: Changes) -> list[str]:

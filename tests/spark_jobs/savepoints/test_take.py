@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.plan import describe
-from spark_jobs.savepoints.take import Savepoints, Taken, take
+from spark_jobs.savepoints.take import Savepoints, Taken, newest, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST
 from twophase.codec import decode_head, decode_record
@@ -109,6 +110,25 @@ def test_what_spark_deletes_meanwhile_is_taken_of_a_newer_checkpoint(
     with pytest.raises(SavepointError, match="Spark no longer has"):
         take(spec)
     assert manifests.damage(taken.folder, taken.manifest) == [], "it stands by itself"
+
+
+def test_a_folder_that_a_driver_fills_meanwhile_is_not_taken(
+    tmp_path: Path, spark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its location is in a store, and some files may not be there yet."""
+    local = files.spec_in(tmp_path)
+    files.keep_plan(tmp_path / "state", local)
+    with newest(local) as point:
+        pass
+    text = files.SPEC.replace("location: state", "location: s3://bucket/orders, scratch: state")
+    (tmp_path / "orders.yaml").write_text(text)
+    spec = load_spec(tmp_path / "orders.yaml", {})
+    monkeypatch.setattr("spark_jobs.savepoints.take.newest", lambda _: nullcontext(point))
+    monkeypatch.setattr("spark_jobs.savepoints.take.read_head", lambda _: None)
+    assert manifests.damage((taken := take(spec, tmp_path / "into")).folder, taken.manifest) == []
+    (spark / "without-state").touch()
+    with pytest.raises(SavepointError, match=f"Spark no longer has .*commits/{NEWEST}"):
+        take(spec, tmp_path / "into")
 
 
 def test_a_pin_is_no_copy_and_a_copy_no_link(tmp_path: Path, spark: Path) -> None:
