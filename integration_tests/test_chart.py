@@ -232,7 +232,7 @@ def test_what_cannot_work_is_refused_with_the_remedy(
         "question",
         "query",
         "java",
-    ],  # fmt: skip
+    ],
 )
 def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
     message = chart.refusal(one(f"{STORE}{shown}\n"))
