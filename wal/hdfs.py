@@ -141,7 +141,7 @@ class HdfsClient:
         self._send("rename", path, lambda hdfs, at: hdfs.rename(at, to, overwrite))
 
     def make_folder(self, path: str) -> None:
-        """Create a folder, and those between the address and it, for this user alone. Idempotent.
+        """Create a folder, and the missing ones between the address and it, with mode 0700. Idempotent.
 
         An existing folder keeps its mode.
         """

@@ -22,7 +22,7 @@ def find(spec: Path) -> Path | None:
     """Return the nearest file of defaults, beside a spec or in a folder above it, if there is one.
 
     The search ends at a folder in which other users may create files, such as /tmp: one of them could set where the
-    pipeline keeps its decisions. Folders are the real ones, whichever way the path of the spec leads to them.
+    pipeline keeps its decisions. Links and `..` in the path of the spec are followed first.
 
     Raises OSError, and SpecError for a file that another user may write.
     """

@@ -82,7 +82,7 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_secret(key: str, wanted: str, spec: Spec) -> bool:
-    """Whether the value of a setting is a secret, also the one that the spec does not know."""
+    """Whether the value of a setting is a secret, in the spec or elsewhere."""
     return is_secret_name(key) or spec.mask(wanted) != wanted
 
 

@@ -135,7 +135,7 @@ def test_a_file_of_another_user_is_refused(folder: Path) -> None:
         load(folder)
 
 
-def test_nobody_writes_in_a_volume_that_is_read_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_volume_that_is_read_only_has_no_other_writer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The folder of a ConfigMap has mode 0777."""
     (folder / "eos.yaml").write_text("checkpoint: {location: /of/the/map}")
     folder.chmod(0o777)
