@@ -76,6 +76,15 @@ def test_kubernetes_accepts_every_object(chart: Chart, version: str) -> None:
     assert manifest.count("\nkind:") == 3 + 2 + 3 * 4 + 1  # drivers, specs, four objects of each, a ServiceMonitor
 
 
+@pytest.mark.parametrize("name", ["123", "null", "true", "1e3"])
+def test_the_name_of_a_pipeline_is_a_text(chart: Chart, name: str) -> None:
+    """YAML has other types for these. A NetworkPolicy that selects no pod would protect none."""
+    values = {"pipelines": {name: {"spec": STORE}}}
+    assert chart.problems(chart.rendered(values, "--kube-version", VERSIONS[0]), VERSIONS[0]) == []
+    policy = only(chart.objects(values), "NetworkPolicy")
+    assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == name
+
+
 def test_helm_has_no_complaint(chart: Chart) -> None:
     done = chart.helm("lint", str(CHART), "--strict", values=ALL)
     assert done.returncode == 0, done.stdout

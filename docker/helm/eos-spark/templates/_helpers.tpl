@@ -106,8 +106,8 @@ found
 {{/* Labels by which a pipeline's pods are found. Takes (root, name). */}}
 {{- define "eos.selector" -}}
 app.kubernetes.io/name: eos-spark
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- end -}}
 
 {{- define "eos.labels" -}}
