@@ -40,8 +40,15 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
-def _link(path: Path, target: Path) -> None:
+def _link(path: Path) -> None:
+    """Put a link to the same content in the place of a file."""
+    target = path.rename(path.parents[1] / "elsewhere")
     path.symlink_to(target)
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
@@ -49,11 +56,8 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a file is cut short": (lambda f: (f / "head.json").write_bytes(b"{"), "1 bytes instead of"),
     "a file is missing": (lambda f: (f / "spark/commits/5").unlink(), "No such file"),
     "a file more": (lambda f: (f / "spark/state/0/1/7_x.zip").write_bytes(b"x"), "not part of the savepoint"),
-    "a link": (
-        lambda f: (f / "head.json").rename(f.parent / "h") and _link(f / "head.json", f.parent / "h"),
-        "not part",
-    ),
-    "a pipe": (lambda f: (f / "head.json").unlink() or os.mkfifo(f / "head.json"), "not a file"),
+    "a link": (lambda f: _link(f / "head.json"), "not part of the savepoint"),
+    "a pipe": (lambda f: _pipe(f / "head.json"), "not a file"),
     "a byte of the manifest": (lambda f: _alter(f / "manifest.json"), "damaged"),
     "another number in the manifest": (
         lambda f: _replace(f / "manifest.json", f'"checkpoint_id": {files.NEWEST}', '"checkpoint_id": 2'),
