@@ -76,6 +76,15 @@ def test_kubernetes_accepts_every_object(chart: Chart, version: str) -> None:
     assert manifest.count("\nkind:") == 3 + 2 + 3 * 4 + 1  # drivers, specs, four objects of each, a ServiceMonitor
 
 
+@pytest.mark.parametrize("name", ["123", "null", "true", "1e3"])
+def test_the_name_of_a_pipeline_is_a_text(chart: Chart, name: str) -> None:
+    """YAML has other types for these. A NetworkPolicy that selects no pod would protect none."""
+    values = {"pipelines": {name: {"spec": STORE}}}
+    assert chart.problems(chart.rendered(values, "--kube-version", VERSIONS[0]), VERSIONS[0]) == []
+    policy = only(chart.objects(values), "NetworkPolicy")
+    assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == name
+
+
 def test_helm_has_no_complaint(chart: Chart) -> None:
     done = chart.helm("lint", str(CHART), "--strict", values=ALL)
     assert done.returncode == 0, done.stdout
@@ -202,8 +211,37 @@ def test_what_cannot_work_is_refused_with_the_remedy(
         f'  - {{name: a, password: "{_LITERAL}"}}',
         f"location_options: {{region: a, secret_access_key: {_LITERAL}}}",
         f"spark.authenticate.secret: {_LITERAL}",
+        f"spark: {{conf: {{spark.hadoop.fs.s3a.secret.key: {_LITERAL}}}}}",
+        f"spark: {{conf: {{spark.hadoop.fs.azure.account.key.a.dfs.core.windows.net: {_LITERAL}}}}}",
+        f"properties: {{ssl.key.pem: {_LITERAL}, basic.auth.user.info: {_LITERAL}}}",
+        f"headers: {{Authorization: {_LITERAL}}}",
+        f"tls: {{private_key: {_LITERAL}}}",
+        f"sasl:\n  password:\n    {_LITERAL}",
+        f"sasl: {{password: &name {_LITERAL}}}",
+        f'sasl: {{"password":"{_LITERAL}"}}',
+        f"sasl:\n  ? password\n  : '*{_LITERAL}'",
+        f'url: "mysql+pymysql://db/shop?password={_LITERAL}"',
+        f"spark: {{conf: {{spark.driver.extraJavaOptions: -Djavax.net.ssl.keyStorePassword={_LITERAL}}}}}",
     ],
-    ids=["url", "url-with-name", "option", "flow", "store", "spark"],
+    ids=[
+        "url",
+        "url-with-name",
+        "option",
+        "flow",
+        "store",
+        "spark",
+        "hadoop",
+        "azure",
+        "pem",
+        "header",
+        "private-key",
+        "next-line",
+        "anchor",
+        "json",
+        "question",
+        "query",
+        "java",
+    ],
 )
 def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
     message = chart.refusal(one(f"{STORE}{shown}\n"))
@@ -217,6 +255,7 @@ def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
 def test_a_spec_with_references_is_kept_as_it_is_written(chart: Chart, tmp_path: Path) -> None:
     text = STORE.replace("${env:WAREHOUSE}", "mysql+pymysql://eos:${env:PASSWORD}@db/shop")
     text += "# the token: is in the Secret\n"
+    text += 'spark: {conf: {spark.hadoop.fs.s3a.secret.key: "${env:PASSWORD}"}}\n'
     found = chart.objects(one(text, files={"steps.py": "password: str\n"}))
     data = only(found, "ConfigMap")["data"]
     assert data == {"orders.yaml": text, "steps.py": "password: str\n"}

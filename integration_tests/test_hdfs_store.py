@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,6 +55,50 @@ def cluster(tmp_path: Path) -> Iterator[HdfsServers]:
     """One of the test's own, which may be killed."""
     with HdfsServers(tmp_path / "hdfs", tmp_path / "hdfs.log") as started:
         yield started
+
+
+_READ_ALL = """
+import sys
+from integration_tests.harness.hdfs import Folder
+from wal.errors import StorageRefusedError
+from wal.hdfs import HdfsClient
+folder = Folder(int(sys.argv[1]), sys.argv[2])
+for path in sys.argv[3:]:
+    try:
+        print("read", path, HdfsClient(folder.address()).read(path))
+    except StorageRefusedError as error:
+        print("refused", path, error.message)
+"""
+
+
+def test_another_user_reads_nothing_in_folders_that_were_made(hdfs_folder: Folder) -> None:
+    """As in folders of a disk. HDFS itself makes folders that every user may read, and state and logs have rows."""
+    address = hdfs_folder.address()
+    objects, storage = HdfsObjects(address), HdfsStorage(address.below("log"))
+    tag = objects.swap("head", None, b"first")
+    assert objects.swap("head", tag, b"second")
+    assert objects.create("records/1", b"offsets")
+    put(storage, "segment", b"rows")
+    storage.prepare("state/deep")
+    put(storage, "state/deep/pack", b"rows")
+    files = hdfs_folder.listed()
+    assert len(files) == 5
+    command = [sys.executable, "-c", _READ_ALL, str(hdfs_folder.port), hdfs_folder.name, *files]
+    environment = {**os.environ, "HADOOP_USER_NAME": "stranger"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert [line.partition(" ")[0] for line in done.stdout.splitlines()] == ["refused"] * 5, done.stdout
+    assert done.stdout.count("AccessControlException") == 5
+
+
+def test_a_folder_that_exists_keeps_its_mode(hdfs_folder: Folder) -> None:
+    client = HdfsClient(hdfs_folder.address())
+    client.make_folder("log")
+    client._send("change", "log", lambda hdfs, at: hdfs.set_permission(at, 0o755))
+    client.make_folder("log")
+    client.write("log/segment", b"rows")
+    found = client.status("log")
+    assert found is not None
+    assert found.permission == 0o755
 
 
 def test_each_version_is_won_once_by_processes_that_race(hdfs_folder: Folder) -> None:

@@ -24,6 +24,7 @@ from weakref import WeakSet
 
 from wal.address import ObjectAddress
 from wal.errors import StorageError, StorageRefusedError
+from wal.private import PRIVATE
 
 if TYPE_CHECKING:
     from hdfs_native import Client, FileStatus
@@ -104,12 +105,21 @@ class HdfsClient:
         Others see the file before it is complete: give it a name that nothing reads. Raises FileExistsError, and
         FileNotFoundError if its folder is missing and `creates_folders` is false.
         """
+        try:
+            self._write(path, content)
+        except FileNotFoundError:
+            if not creates_folders:
+                raise
+            self.make_folder(path.rpartition("/")[0])
+            self._write(path, content)
+
+    def _write(self, path: str, content: BinaryIO | bytes) -> None:
         from hdfs_native import WriteOptions
 
         size = len(content) if isinstance(content, bytes) else content.seek(0, os.SEEK_END)
 
         def whole(hdfs: Client, at: str) -> None:
-            writer = hdfs.create(at, WriteOptions(create_parent=creates_folders))
+            writer = hdfs.create(at, WriteOptions(create_parent=False))
             try:
                 for chunk in _chunks(content):
                     writer.write(chunk)
@@ -131,8 +141,17 @@ class HdfsClient:
         self._send("rename", path, lambda hdfs, at: hdfs.rename(at, to, overwrite))
 
     def make_folder(self, path: str) -> None:
-        """Create a folder and its parents. Idempotent."""
-        self._send("create", path, lambda hdfs, at: hdfs.mkdirs(at, create_parent=True))
+        """Create a folder, and the missing ones between the address and it, with mode 0700. Idempotent.
+
+        An existing folder keeps its mode.
+        """
+        root = self._path("")
+
+        def make(hdfs: Client, at: str) -> None:
+            for each in dict.fromkeys((root, at)):  # what is missing between them gets the mode of the first
+                hdfs.mkdirs(each, PRIVATE, create_parent=True)
+
+        self._send("create", path, make)
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with all that is in it. Idempotent."""

@@ -11,6 +11,7 @@ from typing import Final
 from connectors.api.mistakes import Mistake, nearest
 from connectors.spec import yaml_reader
 from connectors.spec.yaml_reader import Mapping, Node, Scalar, Sequence, Unreadable
+from eos.errors import SpecError
 
 NAME: Final = "eos.yaml"
 KEYS: Final = ("checkpoint", "state", "restart", "spark")
@@ -21,16 +22,29 @@ def find(spec: Path) -> Path | None:
     """Return the nearest file of defaults, beside a spec or in a folder above it, if there is one.
 
     The search ends at a folder in which other users may create files, such as /tmp: one of them could set where the
-    pipeline keeps its decisions. Raises OSError.
+    pipeline keeps its decisions. Links and `..` in the path of the spec are followed first.
+
+    Raises OSError, and SpecError for a file that another user may write.
     """
-    spec = spec.absolute()
+    spec = spec.parent.resolve() / spec.name
     for folder in spec.parents:
-        found = folder.stat()
-        if found.st_uid not in (0, os.geteuid()) or found.st_mode & stat.S_IWOTH:
+        if _is_of_others(folder.stat()) and not os.statvfs(folder).f_flag & os.ST_RDONLY:
             return None
-        if (folder / NAME).exists():
-            return folder / NAME if not (folder / NAME).samefile(spec) else None
+        file = folder / NAME
+        if not file.exists():
+            continue
+        if file.samefile(spec):
+            return None
+        if _is_of_others(file.stat()):
+            message = f"{file} belongs to another user, or every user may write it: it could have Spark run code"
+            raise SpecError(message, remedy="change its owner and its mode, or delete it")
+        return file
     return None
+
+
+def _is_of_others(found: os.stat_result) -> bool:
+    """Whether another user than root and this one may write it. A volume of Kubernetes has mode 0777, read-only."""
+    return found.st_uid not in (0, os.geteuid()) or bool(found.st_mode & stat.S_IWOTH)
 
 
 def checked(node: Node, pipeline: Node | None) -> Mapping:

@@ -112,8 +112,16 @@ def columns_of(content: bytes) -> Columns | None:
         for _ in range(parts):
             part, rest = _text(rest)
             whole += part
-        found.append(StructType.fromJson(json.loads(whole)))
+        found.append(StructType.fromJson(json.loads(whole, object_hook=_without_classes)))
     return Columns(*found)
+
+
+def _without_classes(part: dict[str, Any]) -> dict[str, Any]:
+    """Return this part of a schema. Raises ValueError for a type that is a class, which PySpark would import."""
+    if part.get("type") == "udt":
+        message = f"{part.get('pyClass')} is a class"
+        raise ValueError(message)
+    return part
 
 
 def rewrite(spark: SparkSession, source: Path, target: Path, checkpoint_id: int, number: int, change: Widening) -> Ids:
@@ -222,7 +230,7 @@ def _name(spark_folder: Path, number: int) -> str:
 def _columns(spark_folder: Path, number: int) -> Columns | None:
     try:
         return columns_of((spark_folder / "state" / str(number) / "0" / "_metadata" / "schema").read_bytes())
-    except (OSError, ValueError, KeyError, TypeError, struct.error):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, struct.error):
         return None
 
 

@@ -339,13 +339,20 @@ def decode(content: bytes, place: str) -> KeptState:
         packs = {str(name): int(size) for name, size in document["packs"]}
         names = list(packs)
         files = {
-            inside(path): Located(names[pack], offset, size, sha256)
+            inside(path): Located(names[pack], _count(offset), _count(size), sha256)
             for path, (pack, offset, size, sha256) in document["files"].items()
         }
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         message = f"{place} is damaged: {error!r}"
         raise HeadFormatError(message, remedy=_RESTORE) from error
     return KeptState(document["checkpoint_id"], files, packs)
+
+
+def _count(number: int) -> int:
+    """Return a number of bytes. Raises ValueError for a negative one, TypeError for another type."""
+    if number < 0:
+        raise ValueError(number)
+    return number
 
 
 def _files_of(folder: Path, checkpoint_id: int) -> list[str]:

@@ -22,6 +22,10 @@ _VERSION: Final = re.compile(r"(?P<version>[0-9]+)_(?P<id>[0-9a-f-]{36})\.(?P<ki
 
 _SCHEMAS: Final = "/_stateSchema/"
 _CHUNK: Final = 1024 * 1024
+_MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of a snapshot's list of files, uncompressed. One file takes about 150."""
+
+_DAMAGED: Final = "let the pipeline complete another checkpoint, and try again"
 
 Ids = Mapping[str, Sequence[Sequence[str]]]
 """Operator -> by partition: the unique id of each of its stores."""
@@ -47,6 +51,8 @@ def needed(folder: Path, checkpoint_id: int) -> list[str]:
                 paths += [_in(folder, path) for path in _of_version(store, checkpoint_id + 1, each)]
     paths = list(dict.fromkeys(paths))
     for path in paths:
+        if ".." in PurePosixPath(path).parts:
+            raise SavepointError(f"Spark's commits log is damaged: {path!r} is outside its folder", remedy=_DAMAGED)
         (folder / path).stat()
     return paths
 
@@ -61,8 +67,11 @@ def state_ids(commit: str) -> Ids:
         found: dict[str, Any] = json.loads(document or "{}")
     except json.JSONDecodeError as error:
         message = f"Spark's commits log is damaged: {error}"
-        raise SavepointError(message, remedy="let the pipeline complete another checkpoint, and try again") from error
-    return found.get("stateUniqueIds") or {}
+        raise SavepointError(message, remedy=_DAMAGED) from error
+    ids: Ids = found.get("stateUniqueIds") or {}
+    if wrong := [operator for operator in ids if not operator.isdecimal()]:
+        raise SavepointError(f"Spark's commits log is damaged: {wrong[0]!r} is not an operator", remedy=_DAMAGED)
+    return ids
 
 
 def operator_at(content: str, folder: Path, number: int) -> str:
@@ -132,18 +141,28 @@ def _of_version(store: Path, version: int, unique_id: str) -> Iterator[Path]:
 
 
 def _tables(store: Path, snapshot: Path) -> Iterator[Path]:
-    """The immutable files that a snapshot of RocksDB refers to."""
+    """The immutable files that a snapshot of RocksDB refers to. Raises SavepointError for one outside their folder."""
     try:
         with zipfile.ZipFile(snapshot) as archive:
+            if (size := archive.getinfo("metadata").file_size) > _MAX_BYTES:
+                raise ValueError(f"its list of files has {size:,} bytes")
             version, _, document = archive.read("metadata").decode().partition("\n")
-        listed: dict[str, Any] = json.loads(document) if version == "v1" else {}
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
+        listed: dict[str, Any] = json.loads(document) if version == "v1" else {"sstFiles": ()}
+        tables = [store / "SSTs" / _plain(each["dfsSstFileName"]) for each in listed["sstFiles"]]
+        tables += [store / "logs" / _plain(each["dfsLogFileName"]) for each in listed.get("logFiles") or ()]
+    except (zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError, RecursionError) as error:
         remedy = "the state there is cannot be kept: begin from an older savepoint"
         raise SavepointError(f"{snapshot} is damaged: {error!r}", remedy=remedy) from error
     if version != "v1":
         raise SavepointError(f"{snapshot} has version {version}, which this version does not read")
-    yield from (store / "SSTs" / each["dfsSstFileName"] for each in listed["sstFiles"])
-    yield from (store / "logs" / each["dfsLogFileName"] for each in listed.get("logFiles") or ())
+    yield from tables
+
+
+def _plain(name: str) -> str:
+    """Return the name of a file. Raises ValueError for a path: it could lead out of the folder."""
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise ValueError(name)
+    return name
 
 
 def _is_content(path: Path) -> bool:

@@ -6,7 +6,9 @@ be copied anywhere. Later versions read every format there has been (tests/golde
 
 from __future__ import annotations
 
+import errno
 import json
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +123,7 @@ def decode(content: bytes, where: Path) -> Manifest:
 def read(folder: Path) -> Manifest:
     """The manifest of a savepoint; its files are not looked at. Raises SavepointError."""
     try:
+        _check_plain(folder / NAME)
         content = (folder / NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         there = "there is no such folder" if not folder.is_dir() else f"it has no {NAME}"
@@ -136,6 +139,7 @@ def damage(folder: Path, manifest: Manifest) -> list[str]:
     found = []
     for path, entry in sorted(manifest.files.items()):
         try:
+            _check_plain(folder / path)
             size, digest = hash_of(folder / path)
         except OSError as error:
             found.append(f"{path}: {error.strerror}")
@@ -148,11 +152,18 @@ def damage(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def strangers(folder: Path, manifest: Manifest) -> list[str]:
-    """What is in the folder and not part of the savepoint. Raises OSError."""
-    there = {
-        path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()
-    }
-    return sorted(there - {*manifest.files, NAME})
+    """What is in the folder and not part of the savepoint: also each link, which may lead elsewhere. Raises OSError."""
+    found = [path for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()]
+    named = {*manifest.files, NAME}
+    others = [path.relative_to(folder).as_posix() for path in found if path.is_symlink()]
+    others += [name for path in found if (name := path.relative_to(folder).as_posix()) not in named]
+    return sorted(set(others))
+
+
+def _check_plain(path: Path) -> None:
+    """Raise OSError unless a path is a file: to open a pipe would block, and a device may have no end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a file", str(path))
 
 
 def checked(folder: Path) -> Manifest:

@@ -12,6 +12,7 @@ from typing import Final
 
 from pyspark import SparkConf, SparkContext
 
+from connectors.api.masking import MASK, is_secret_name
 from connectors.spec import Spec
 from eos.errors import SpecError
 from spark_jobs.session.settings import REDACTED, REQUIRED, state_settings
@@ -68,7 +69,8 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
         if key == REDACTED:
             continue  # `eos submit` has given this expression and others
         if key in given and given[key] != wanted and not _is_extended(key, wanted, given):
-            yield f"{key} is {wanted} in the spec, and {given[key]} for spark-submit or in spark-defaults.conf"
+            there = MASK if _is_secret(key, wanted, spec) else given[key]
+            yield f"{key} is {wanted} in the spec, and {there} for spark-submit or in spark-defaults.conf"
         elif key not in given and key in _AT_LAUNCH:
             yield f"{key} is {wanted} in the spec, which only spark-submit can set: --conf {key}={wanted}"
     for key, wanted in REQUIRED.items():
@@ -77,6 +79,11 @@ def _contradictions(spec: Spec, given: Mapping[str, str]) -> Iterator[str]:
     for key, wanted in state_settings(spec).items() if spec.has_backend else ():
         if given.get(key, wanted) != wanted:
             yield f"{key} is {given[key]}, and state.backend: {spec.state.backend} needs --conf {key}={wanted}"
+
+
+def _is_secret(key: str, wanted: str, spec: Spec) -> bool:
+    """Whether the value of a setting is a secret, in the spec or elsewhere."""
+    return is_secret_name(key) or spec.mask(wanted) != wanted
 
 
 def _is_extended(key: str, wanted: str, given: Mapping[str, str]) -> bool:

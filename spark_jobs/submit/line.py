@@ -75,7 +75,7 @@ class Submission:
         """
         if self.folder is not None:
             python = self.folder / _PYTHON
-            python.parent.mkdir(parents=True, exist_ok=True)
+            make_private(python.parent)
             python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
             python.chmod(0o755)
 

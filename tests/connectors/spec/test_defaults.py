@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Final
 
 import pytest
 
 from connectors.spec import Spec, SpecMistakesError, load_spec
+from eos.errors import SpecError
 from spark_jobs.cli import run_command_line
 
 SPEC: Final = """\
@@ -103,6 +105,44 @@ def test_a_folder_of_another_user_ends_the_search(folder: Path, tmp_path: Path) 
     os.chown(tmp_path / "teams", 12345, 12345)
     with pytest.raises(SpecMistakesError, match="missing key 'checkpoint'"):
         load(folder)
+
+
+def test_the_current_folder_is_not_above_the_spec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the pipeline would have another location, and so other decisions, from another folder."""
+    below = folder / "notes"
+    below.mkdir()
+    (below / "eos.yaml").write_text("checkpoint: {location: /of/notes}")
+    load(folder)
+    monkeypatch.chdir(below)
+    assert load_spec(Path("../orders.yaml"), {}).checkpoint.location == Path("/var/eos/orders")
+
+
+def test_a_file_that_every_user_may_write_is_refused(folder: Path) -> None:
+    (folder / "eos.yaml").write_text("checkpoint: {location: /evil}")
+    (folder / "eos.yaml").chmod(0o666)
+    with pytest.raises(SpecError, match="every user may write it") as caught:
+        load(folder)
+    assert "change its owner" in str(caught.value.remedy)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_file_of_another_user_is_refused(folder: Path) -> None:
+    """A folder of a group: each of its users may create the file."""
+    folder.chmod(0o775)
+    (folder / "eos.yaml").write_text("spark: {conf: {spark.plugins: evil.Plugin}}")
+    os.chown(folder / "eos.yaml", 12345, 12345)
+    with pytest.raises(SpecError, match="belongs to another user"):
+        load(folder)
+
+
+def test_a_volume_that_is_read_only_has_no_other_writer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of a ConfigMap has mode 0777."""
+    (folder / "eos.yaml").write_text("checkpoint: {location: /of/the/map}")
+    folder.chmod(0o777)
+    with pytest.raises(SpecMistakesError, match="missing key 'checkpoint'"):
+        load(folder)
+    monkeypatch.setattr("os.statvfs", lambda path: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert load(folder).checkpoint.location == Path("/of/the/map")
 
 
 def test_commands_take_the_defaults(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,21 +223,34 @@ def test_columns_that_become_wider(then: str, now: str, found: dict[int, tuple[i
     assert wider(_struct(then), _struct(now)) == found
 
 
+def _text(content: str) -> bytes:
+    encoded = content.encode()
+    return struct.pack(">H", len(encoded)) + encoded
+
+
+def _parts(content: str, size: int) -> bytes:
+    found = [content[at : at + size] for at in range(0, len(content), size)]
+    return struct.pack(">i", len(found)) + b"".join(map(_text, found))
+
+
 @pytest.mark.usefixtures("spark")
 def test_a_description_of_columns_in_several_parts() -> None:
     keys, values = _struct("`ключ` INT"), _struct("n BIGINT, low STRING")
-
-    def text(content: str) -> bytes:
-        encoded = content.encode()
-        return struct.pack(">H", len(encoded)) + encoded
-
-    def parts(content: str, size: int) -> bytes:
-        found = [content[at : at + size] for at in range(0, len(content), size)]
-        return struct.pack(">i", len(found)) + b"".join(map(text, found))
-
-    content = text("v2") + parts(keys.json(), 10) + parts(values.json(), 1000)
+    content = _text("v2") + _parts(keys.json(), 10) + _parts(values.json(), 1000)
     assert columns_of(content) == Columns(keys, values)
-    assert columns_of(text("v9") + content[4:]) is None
+    assert columns_of(_text("v9") + content[4:]) is None
+
+
+def test_a_description_of_columns_runs_no_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark would import the module of a type that is a class."""
+    (tmp_path / "evil_module.py").write_text(f"open({str(tmp_path / 'has run')!r}, 'w').close()")
+    monkeypatch.syspath_prepend(tmp_path)
+    evil = {"type": "udt", "pyClass": "evil_module.Evil", "sqlType": "long"}
+    column = {"name": "k", "type": {"type": "array", "elementType": evil, "containsNull": True}, "nullable": True}
+    schema = json.dumps({"type": "struct", "fields": [column]})
+    with pytest.raises(ValueError, match="evil_module"):
+        columns_of(_text("v2") + _parts(schema, 1000) + _parts(schema, 1000))
+    assert not (tmp_path / "has run").exists()
 
 
 def test_a_trial_reads_nothing_with_the_settings_of_the_savepoint() -> None:

@@ -274,6 +274,17 @@ def test_a_manifest_cannot_write_outside_of_the_folder(path: str) -> None:
         decode(encode(evil), "here")
 
 
+@pytest.mark.parametrize("at", [Located("p", -1, 3, "ab"), Located("p", 0, -3, "ab")])
+def test_a_manifest_has_no_negative_sizes(at: Located) -> None:
+    with pytest.raises(HeadFormatError, match="here is damaged"):
+        decode(encode(KeptState(7, {"commits/7": at}, {"p": 3})), "here")
+
+
+def test_a_manifest_of_many_levels_is_damaged() -> None:
+    with pytest.raises(HeadFormatError, match="here is damaged"):
+        decode(b"[" * 1_000_000, "here")
+
+
 class _Counting(LocalStorage):
     opened = 0
 

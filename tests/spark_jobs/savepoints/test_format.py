@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -39,11 +40,24 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def _link(path: Path) -> None:
+    """Put a link to the same content in the place of a file."""
+    target = path.rename(path.parents[1] / "elsewhere")
+    path.symlink_to(target)
+
+
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "a byte of state": (lambda f: _alter(f / "spark/state/0/1/SSTs/6.sst"), "does not match its hash"),
     "a file is cut short": (lambda f: (f / "head.json").write_bytes(b"{"), "1 bytes instead of"),
     "a file is missing": (lambda f: (f / "spark/commits/5").unlink(), "No such file"),
     "a file more": (lambda f: (f / "spark/state/0/1/7_x.zip").write_bytes(b"x"), "not part of the savepoint"),
+    "a link": (lambda f: _link(f / "head.json"), "not part of the savepoint"),
+    "a pipe": (lambda f: _pipe(f / "head.json"), "not a file"),
     "a byte of the manifest": (lambda f: _alter(f / "manifest.json"), "damaged"),
     "another number in the manifest": (
         lambda f: _replace(f / "manifest.json", f'"checkpoint_id": {files.NEWEST}', '"checkpoint_id": 2'),
@@ -116,6 +130,28 @@ def test_only_savepoints_are_disposed_of(savepoint: Path, tmp_path: Path) -> Non
     dispose(savepoint)
     assert not savepoint.exists()
     assert savepoint.parent.is_dir()
+
+
+def test_a_link_does_not_lead_a_disposal_out_of_the_folder(savepoint: Path, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    precious = tmp_path / "home" / "precious"
+    precious.write_text("mine")
+    (savepoint / "link").symlink_to(precious.parent)
+    document = json.loads((savepoint / "manifest.json").read_text())
+    del document["checksum"]
+    document["files"] = {"link": [4, "x"], "link/precious": [4, "x"], **document["files"]}
+    content = manifests._dump(document)
+    (savepoint / "manifest.json").write_bytes(manifests._dump({**document, "checksum": sha256_of(content)}))
+    with pytest.raises(SavepointError, match="holds what is not part of the savepoint: link"):
+        dispose(savepoint)
+    assert precious.read_text() == "mine"
+
+
+def test_a_pipe_as_manifest_is_not_waited_for(savepoint: Path) -> None:
+    (savepoint / "manifest.json").unlink()
+    os.mkfifo(savepoint / "manifest.json")
+    (found,) = found_in(savepoint.parent)
+    assert "cannot be read: not a file" in found.why
 
 
 def test_a_folder_shows_what_is_one_and_what_was_to_be(savepoint: Path, tmp_path: Path) -> None:

@@ -82,6 +82,16 @@ def test_the_state_backend_of_the_spec_holds(tmp_path: Path) -> None:
         settle(spec, given, Path("/elsewhere"))
 
 
+@pytest.mark.parametrize("key", ["spark.authenticate.secret", "spark.hadoop.warehouse"])
+def test_a_secret_of_the_cluster_is_not_in_the_message(tmp_path: Path, key: str) -> None:
+    """The spec knows its own value only, and masks no other."""
+    (tmp_path / "of_spec").write_text("sesame-of-the-spec")
+    spec = _spec(tmp_path, f'conf: {{{key}: "${{file:of_spec}}"}}')
+    with pytest.raises(SpecError, match="for spark-submit") as raised:
+        settle(spec, {key: "sesame-of-the-cluster"}, Path("/elsewhere"))
+    assert f"{key} is *** in the spec, and *** for spark-submit" in spec.mask(raised.value.message)
+
+
 def test_every_contradiction_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as raised:
         settle(_spec(tmp_path, "master: yarn"), {"spark.master": "k8s://h", "spark.speculation": "true"}, tmp_path)

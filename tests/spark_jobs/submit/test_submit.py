@@ -86,6 +86,7 @@ def test_a_packed_environment(tmp_path: Path) -> None:
     made.prepare()
     assert made.folder == tmp_path / "checkpoints" / "submit"
     assert sys.executable in (made.folder / "environment" / "bin" / "python").read_text()
+    assert all(each.stat().st_mode & 0o077 == 0 for each in (made.folder, made.folder / "environment" / "bin"))
     assert made.line().startswith(f"cd {made.folder} && SPARK_SUBMIT_OPTS=")
 
 

@@ -61,11 +61,28 @@
 {{- define "eos.refuseSecrets" -}}
 {{- $text := regexReplaceAll "\\$\\{[^}]*\\}" (index . 2) "" -}}
 {{- $found := regexMatch "://[^\\s/@:'\"]*:[^\\s/@'\"]+@" $text -}}
-{{- if hasSuffix ".yaml" (index . 1) -}}
+{{- $found = or $found (regexMatch "(?i)(?:[?&;]|-D[\\w.]*)(?:password|passwd|pwd|sslpassword|ssl_key_password)=[^\\s&;\"'}]" $text) -}}
+{{- if regexMatch "\\.(yaml|yml|json)$" (index . 1) -}}
 {{- $found = or $found (regexMatch "(?im)(?:^[ \\t-]*|[{,][ \\t]*)[\"']?[\\w.-]*(password|passwd|passphrase|secret|token|credential|secret_access_key|account_key|sas_key|api_key)[\"']?[ \\t]*:[ \\t]+[\"']?[^\\s\"'#&*{\\[]" $text) -}}
+{{- $found = or $found (include "eos.secretsIn" (fromYaml (index . 2))) -}}
 {{- end -}}
 {{- if $found -}}
 {{- fail (printf "%s: %s shows a password or a key, and everybody who may read ConfigMaps would see it. Write ${env:NAME}, put the value into a Secret, and name the Secret in %s.envFrom." (index . 0) (index . 1) (index . 0)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* `found` where a setting with the name of a secret has a literal value, at any depth. Takes a part of a parsed file. */}}
+{{- define "eos.secretsIn" -}}
+{{- if kindIs "slice" . -}}
+{{- range . }}{{ include "eos.secretsIn" . }}{{ end -}}
+{{- else if kindIs "map" . -}}
+{{- range $key, $value := . -}}
+{{- if or (kindIs "map" $value) (kindIs "slice" $value) -}}
+{{- include "eos.secretsIn" $value -}}
+{{- else if and (regexMatch "(?i)(?:password|passwd|passphrase|secret|token|credential|user\\.info|connection[._-]?string|(?:secret|secret[._-]access|account|sas|api|private)[._-]?key(?:[._-]?pem)?|\\bkey\\.pem)$|account\\.key\\.|(?:^|header\\.|proxy[.-])authorization$" $key) $value (not (contains "${" ($value | toString))) -}}
+found
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -89,8 +106,8 @@
 {{/* Labels by which a pipeline's pods are found. Takes (root, name). */}}
 {{- define "eos.selector" -}}
 app.kubernetes.io/name: eos-spark
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
-app.kubernetes.io/component: {{ index . 1 }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- end -}}
 
 {{- define "eos.labels" -}}

@@ -67,9 +67,9 @@ spec:
         - {name: HOME, value: /var/lib/eos}
         {{- with $of.page.tokens }}{{ if .secret }}
         - name: EOS_UI_TOKEN
-          valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .steerKey }}}}
+          valueFrom: {secretKeyRef: {name: {{ .secret | quote }}, key: {{ .steerKey | quote }}}}
         - name: EOS_UI_READ_TOKEN
-          valueFrom: {secretKeyRef: {name: {{ .secret }}, key: {{ .readKey }}}}
+          valueFrom: {secretKeyRef: {name: {{ .secret | quote }}, key: {{ .readKey | quote }}}}
         {{- end }}{{ end }}
         {{- with $of.env }}{{ toYaml . | nindent 8 }}{{ end }}
       securityContext:
@@ -85,15 +85,15 @@ spec:
         {{- end }}
         {{- with $of.extraVolumeMounts }}{{ toYaml . | nindent 8 }}{{ end }}
   volumes:
-    - {name: spec, configMap: {name: {{ $of.existingConfigMap | default $fullname }}}}
+    - {name: spec, configMap: {name: {{ $of.existingConfigMap | default $fullname | quote }}}}
     - {name: tmp, emptyDir: {sizeLimit: {{ $of.scratch.tmp }}}}
     {{- if eq $of.location "store" }}
     - {name: home, emptyDir: {sizeLimit: {{ $of.scratch.home }}}}
     {{- else if $of.volume.existingClaim }}
-    - {name: home, persistentVolumeClaim: {claimName: {{ $of.volume.existingClaim }}}}
+    - {name: home, persistentVolumeClaim: {claimName: {{ $of.volume.existingClaim | quote }}}}
     {{- end }}
     {{- range $number, $file := $of.secretFiles }}
-    - {name: secret-{{ $number }}, secret: {secretName: {{ $file.secret }}, defaultMode: 288}} # 0440
+    - {name: secret-{{ $number }}, secret: {secretName: {{ $file.secret | quote }}, defaultMode: 288}} # 0440
     {{- end }}
     {{- with $of.extraVolumes }}{{ toYaml . | nindent 4 }}{{ end }}
   {{- with $of.nodeSelector }}
