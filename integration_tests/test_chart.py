@@ -314,6 +314,14 @@ def test_a_location_on_a_volume_has_one_pod_at_a_time(chart: Chart) -> None:
     assert volumes["home"]["persistentVolumeClaim"] == {"claimName": "orders"}
 
 
+def test_a_location_in_hdfs_is_a_store(chart: Chart) -> None:
+    spec = re.sub(r"s3://[^\s,\"}]+", "hdfs://namenode:8020/eos/orders", STORE)
+    assert "hdfs://" in spec
+    kinds = {each["kind"] for each in chart.objects(one(spec))}
+    assert "Deployment" in kinds
+    assert "StatefulSet" not in kinds
+
+
 @pytest.mark.parametrize("spec", [STORE, VOLUME], ids=["store", "volume"])
 def test_a_pod_is_restricted(chart: Chart, spec: str) -> None:
     """https://kubernetes.io/docs/concepts/security/pod-security-standards/, the table "Restricted"."""

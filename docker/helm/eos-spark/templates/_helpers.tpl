@@ -25,7 +25,7 @@
 {{- $location := include "eos.location" (list $at ($checkpoint.location | default "" | toString) $found.location) -}}
 {{- $_ := set $found "location" $location -}}
 {{- if and $found.standby (ne $location "store") -}}
-{{- fail (printf "%s.standby: a standby on another node cannot see a volume. Set checkpoint.location of the spec to an object store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix), or %s.standby to 0." $at $at) -}}
+{{- fail (printf "%s.standby: a standby on another node cannot see a volume. Set checkpoint.location of the spec to a store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, hdfs://namenode:8020/path), or %s.standby to 0." $at $at) -}}
 {{- end -}}
 {{- if and $found.serviceMonitor.enabled (not $found.page.tokens.secret) -}}
 {{- fail (printf "%s.serviceMonitor: Prometheus needs the token that reads. Set %s.page.tokens.secret to a Secret with the keys %s and %s." $at $at $found.page.tokens.steerKey $found.page.tokens.readKey) -}}
@@ -42,12 +42,12 @@
 {{- $written := index . 1 -}}
 {{- $wanted := index . 2 -}}
 {{- $found := "" -}}
-{{- if regexMatch "^(s3|gs|az)://" $written -}}
+{{- if regexMatch "^(s3|gs|az|hdfs)://" $written -}}
 {{- $found = "store" -}}
 {{- else if hasPrefix "/var/lib/eos/" $written -}}
 {{- $found = "volume" -}}
 {{- else if and $written (not (contains "${" $written)) -}}
-{{- fail (printf "%s.spec: checkpoint.location %s would be lost with the pod. Write a folder below /var/lib/eos, or an object store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix)." $at $written) -}}
+{{- fail (printf "%s.spec: checkpoint.location %s would be lost with the pod. Write a folder below /var/lib/eos, or a store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, hdfs://namenode:8020/path)." $at $written) -}}
 {{- else if not $wanted -}}
 {{- fail (printf "%s: checkpoint.location is not known to the chart. Set %s.location to store or volume." $at $at) -}}
 {{- end -}}
