@@ -22,7 +22,7 @@ from integration_tests.services.values import ServiceError, Services
 _BESIDE: Final = (Postgres(), ObjectStore(), Minio(), Hdfs(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
 """Processes of this machine beside either of the two kinds, started by tests that ask for them."""
 
-_STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
+STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
 
 
 def main() -> int:
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     up.add_argument("--json", action="store_true", help="print one JSON array")
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
-    down.add_argument("--kind", choices=("all", *_STOPPABLE), default="all")
+    down.add_argument("--kind", choices=("all", *STOPPABLE), default="all")
     commands.add_parser("build", help="build the programs that tests of the Helm chart need; takes minutes, once")
     status = commands.add_parser("status", help="show what runs")
     status.add_argument("--json", action="store_true", help="print one JSON array")
@@ -79,7 +79,7 @@ def _build() -> None:
 
 def _down(kind: str) -> None:
     beside = {each.kind: each for each in _BESIDE}
-    for each in _STOPPABLE if kind == "all" else (kind,):
+    for each in STOPPABLE if kind == "all" else (kind,):
         stopped = beside[each].down() if each in beside else provider(each).down()
         print(f"{each}: {'stopped' if stopped else 'nothing was up'}")
 
