@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,19 @@ main()
 
 def _run(module: str, program: str = "eos", ignored: str = "") -> subprocess.CompletedProcess[str]:
     code = _AT_AN_IMPORT.format(module=module, program=program, ignored=ignored)
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=False)
+    return _python(code)
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    """Run it with Ctrl-C as in a terminal: a shell has its background jobs, and their children, ignore the signal."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+        check=False,
+    )
 
 
 @pytest.mark.parametrize("module", ["eos._imports", "typer", "spark_jobs.cli.app"])
@@ -62,6 +74,5 @@ def test_an_ignored_signal_stays_ignored() -> None:
 
 def test_a_program_that_imports_eos_keeps_its_handler() -> None:
     code = "import signal, eos; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
-    environ = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environ, check=True)
-    assert done.stdout == "True\n"
+    done = _python(code)
+    assert (done.returncode, done.stdout) == (0, "True\n")
