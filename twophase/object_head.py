@@ -14,9 +14,9 @@ from typing import Final
 from eos.errors import HeadAccessError, HeadFormatError, HeadUnknownError
 from twophase.head import Versioned, naming_storage
 from wal.address import ObjectAddress
+from wal.conditional_objects import ConditionalObjects, Tag
 from wal.errors import StorageError, StorageRefusedError
-from wal.stores import ConditionalObjects, open_objects
-from wal.values import Tag
+from wal.stores import open_objects
 
 _HEAD: Final = "head"
 _DIGITS: Final = 20  # of the version, in front of the value

@@ -27,9 +27,9 @@ from contextlib import suppress
 from typing import Final
 
 from wal.address import ObjectAddress
+from wal.conditional_objects import Found, Tag
 from wal.errors import StorageError, StorageRefusedError
 from wal.hdfs import HdfsClient
-from wal.values import Found, Tag
 
 _UNFINISHED: Final = "unfinished"
 """Folder below the address for objects that are being written."""

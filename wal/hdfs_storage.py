@@ -10,19 +10,17 @@ the rules of `wal.object` hold: to be visible is not to be decided.
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import BinaryIO, Final, cast
 
 from wal.address import ObjectAddress
-from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
+from wal.errors import ObjectMissingError, StorageError
 from wal.hdfs import CHUNK_BYTES, HdfsClient
 from wal.remote import PIECE_BYTES, RemoteFile
-from wal.storage import check_name, in_folder
-from wal.upload import MAX_BYTES, ObjectUpload, is_equal
+from wal.storage import check_name, in_folder, to_sweep, unfinished_in
+from wal.upload import MAX_BYTES, ObjectUpload, holds, holds_in_doubt
 
 _UNFINISHED: Final = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{16}\.unfinished")
 
@@ -76,20 +74,12 @@ class HdfsStorage:
         return [in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith(".")]
 
     def unfinished(self, folder: str = "") -> Sequence[str]:
-        found = map(_UNFINISHED.fullmatch, self._list(folder))
-        return sorted({in_folder(folder, match["name"]) for match in found if match})
+        return unfinished_in(folder, self._list(folder), _UNFINISHED)
 
     def sweep(self, names: Collection[str]) -> None:
         """See Storage. Lists each folder once."""
-        wanted = defaultdict(set)
-        for name in names:
-            folder, _, entry = check_name(name).rpartition("/")
-            wanted[folder].add(entry)
-        for folder, of_folder in wanted.items():
-            for entry in self._list(folder):
-                match = _UNFINISHED.fullmatch(entry)
-                if match and match["name"] in of_folder:
-                    self._client.delete(in_folder(folder, "") + entry if folder else entry)
+        for folder, entry in to_sweep(names, self._list, _UNFINISHED):
+            self._client.delete(in_folder(folder, entry))
 
     def describe(self) -> str:
         """The URL."""
@@ -111,29 +101,11 @@ class HdfsStorage:
             self._client.rename(partial, name)
         except FileExistsError:
             self._client.delete(partial)
-            self._has(name, content)
+            holds(self, name, content)
         except FileNotFoundError as error:
-            if not self._has(name, content):
+            if not holds(self, name, content):
                 message = f"{self._client.place(name)}: its unfinished file was swept away"
                 raise ObjectMissingError(message, remedy="a newer owner of the folder has ended this writer") from error
         except StorageError as error:
-            if not error.retriable or not self._has_in_doubt(name, content, error):
+            if not error.retriable or not holds_in_doubt(self, name, content, error):
                 raise
-
-    def _has_in_doubt(self, name: str, content: BinaryIO, failure: StorageError) -> bool:
-        """As `_has`; raises `failure`, which led to the question, where the answer to it is lost as well."""
-        try:
-            return self._has(name, content)
-        except StorageError as error:
-            raise (failure if error.retriable else error) from error
-
-    def _has(self, name: str, content: BinaryIO) -> bool:
-        """Whether there is an object of these bytes. Raises ObjectExistsError for one of others."""
-        try:
-            with self.open(name) as found:
-                if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END) and is_equal(found, content):
-                    return True
-        except ObjectMissingError:
-            return False
-        message = f"{self._client.place(name)} exists already"
-        raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name")

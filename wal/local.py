@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
@@ -17,7 +16,7 @@ from wal.durable import sync_folder
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
 from wal.filesystem import refuse_network_filesystem
 from wal.private import make_durable
-from wal.storage import check_name, in_folder
+from wal.storage import check_name, in_folder, to_sweep, unfinished_in
 
 _BUFFER_BYTES: Final = 1024 * 1024
 
@@ -151,20 +150,12 @@ class LocalStorage:
         return sorted(in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith("."))
 
     def unfinished(self, folder: str = "") -> Sequence[str]:
-        found = map(_UNFINISHED.fullmatch, self._list(folder))
-        return sorted({in_folder(folder, match["name"]) for match in found if match})
+        return unfinished_in(folder, self._list(folder), _UNFINISHED)
 
     def sweep(self, names: Collection[str]) -> None:
         """See Storage. Lists each folder once."""
-        wanted = defaultdict(set)
-        for name in names:
-            folder, _, entry = check_name(name).rpartition("/")
-            wanted[folder].add(entry)
-        for folder, of_folder in wanted.items():
-            for entry in self._list(folder):
-                match = _UNFINISHED.fullmatch(entry)
-                if match and match["name"] in of_folder:
-                    self._remove(self._folder / folder / entry)
+        for folder, entry in to_sweep(names, self._list, _UNFINISHED):
+            self._remove(self._folder / folder / entry)
 
     def describe(self) -> str:
         """The folder."""

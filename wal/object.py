@@ -36,11 +36,11 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from obstore.store import AzureStore, GCSStore, S3Store
 
 from wal.address import ObjectAddress
-from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
+from wal.errors import ObjectMissingError, StorageError, StorageRefusedError
 from wal.refusals import Failure, failed, status_of
 from wal.remote import PIECE_BYTES, RemoteFile
 from wal.storage import check_name, in_folder
-from wal.upload import MAX_BYTES, ObjectUpload, is_equal
+from wal.upload import MAX_BYTES, ObjectUpload, holds, holds_in_doubt
 
 if TYPE_CHECKING:
     from obstore.store import AzureConfig, ClientConfig, GCSConfig, ObjectStore, RetryConfig, S3Config
@@ -168,12 +168,12 @@ class ObjectStorage:
         try:
             self._send(name, content, size)
         except (AlreadyExistsError, PreconditionError) as error:
-            if not self._has(name, content, size):
+            if not holds(self, name, content):
                 message = f"{place}: another request for this name was under way"
                 raise StorageError(message, remedy="it is asked again, under another name") from error
         except Failure as error:
             failure = failed(f"publish {place}", error)
-            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+            if not failure.retriable or not holds_in_doubt(self, name, content, failure):
                 raise failure from error
 
     def _send(self, name: str, content: BinaryIO, size: int) -> None:
@@ -181,24 +181,6 @@ class ObjectStorage:
         content.flush()
         sent = mmap.mmap(content.fileno(), size, access=mmap.ACCESS_READ) if size else b""
         obstore.put(self._connect(size), name, sent, mode="create", use_multipart=False)
-
-    def _has_in_doubt(self, name: str, content: BinaryIO, size: int, failure: StorageError) -> bool:
-        """As `_has`; raises `failure`, which led to the question, where the answer to it is lost as well."""
-        try:
-            return self._has(name, content, size)
-        except StorageError as error:
-            raise (failure if error.retriable else error) from error
-
-    def _has(self, name: str, content: BinaryIO, size: int) -> bool:
-        """Whether there is an object of these bytes. Raises ObjectExistsError for one of others."""
-        try:
-            with self.open(name) as found:
-                if found.seek(0, os.SEEK_END) == size and is_equal(found, content):
-                    return True
-        except ObjectMissingError:
-            return False
-        message = f"{self._place(name)} exists already"
-        raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name")
 
     def _unread(self, name: str, error: Exception) -> StorageError:
         """Raises StorageRefusedError where the bucket is not there: no object of it is lost, then."""

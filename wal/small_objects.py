@@ -19,10 +19,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from wal.address import ObjectAddress
+from wal.conditional_objects import Found, Tag
 from wal.errors import StorageError, StorageRefusedError
 from wal.object import connect
 from wal.refusals import Failure, failed, status_of
-from wal.values import Found, Tag
 
 if TYPE_CHECKING:
     from obstore import PutMode, UpdateVersion

@@ -9,7 +9,8 @@ that were decided on (R5, R6, H8).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import BinaryIO, Final, Protocol
 
 from wal.errors import ObjectNameError
@@ -79,6 +80,27 @@ def check_name(name: str) -> str:
         remedy = "use letters, digits, '.', '_', '-' between slashes; begin each part with a letter or a digit"
         raise ObjectNameError(message, remedy=remedy)
     return name
+
+
+def unfinished_in(folder: str, entries: Iterable[str], mark: re.Pattern[str]) -> list[str]:
+    """Return the names that are being written in a folder. `mark`: of an unfinished entry, with the group `name`."""
+    found = map(mark.fullmatch, entries)
+    return sorted({in_folder(folder, match["name"]) for match in found if match})
+
+
+def to_sweep(
+    names: Collection[str], entries_of: Callable[[str], Iterable[str]], mark: re.Pattern[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield folder and entry of each unfinished object of these names. Lists each folder once. `mark`: see above."""
+    wanted = defaultdict(set)
+    for name in names:
+        folder, _, entry = check_name(name).rpartition("/")
+        wanted[folder].add(entry)
+    for folder, of_folder in wanted.items():
+        for entry in entries_of(folder):
+            match = mark.fullmatch(entry)
+            if match and match["name"] in of_folder:
+                yield folder, entry
 
 
 def in_folder(folder: str, name: str) -> str:

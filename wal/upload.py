@@ -1,14 +1,16 @@
-"""An object that is kept in a file of this machine until it is sent, as a whole."""
+"""An object that is kept in a file of this machine until it is sent, as a whole, and the look-up of a lost answer."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO, Final, cast
 
-from wal.errors import StorageError, StorageRefusedError
+from wal.errors import ObjectExistsError, ObjectMissingError, StorageError, StorageRefusedError
 from wal.remote import no_room
+from wal.storage import Storage
 
 MAX_BYTES: Final = 4 * 1024**3
 """Of one object. S3 takes 5 GiB in one request, Azure 5000 MiB."""
@@ -70,6 +72,26 @@ class ObjectUpload:
             message = f"{self._place} is no longer being written"
             raise StorageError(message)
         return self._file
+
+
+def holds(storage: Storage, name: str, content: BinaryIO) -> bool:
+    """Whether the storage has an object of these bytes. Raises ObjectExistsError for one of others."""
+    try:
+        with storage.open(name) as found:
+            if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END) and is_equal(found, content):
+                return True
+    except ObjectMissingError:
+        return False
+    message = f"{storage.describe()}/{name} exists already"
+    raise ObjectExistsError(message, remedy="nothing was overwritten; two writers used one name")
+
+
+def holds_in_doubt(storage: Storage, name: str, content: BinaryIO, failure: StorageError) -> bool:
+    """As `holds`; raises `failure`, which led to the question, where the answer to it is lost as well."""
+    try:
+        return holds(storage, name, content)
+    except StorageError as error:
+        raise (failure if error.retriable else error) from error
 
 
 def is_equal(one: BinaryIO, other: BinaryIO) -> bool:

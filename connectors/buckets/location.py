@@ -10,8 +10,9 @@ from connectors.api.contracts import Finding
 from connectors.buckets.lifecycle import check_rules
 from connectors.buckets.promises import failure, run, try_objects, try_swaps, unused_name
 from wal.address import ObjectAddress
+from wal.conditional_objects import ConditionalObjects
 from wal.errors import StorageError
-from wal.stores import ConditionalObjects, open_objects
+from wal.stores import open_objects
 
 _CHECK: Final = "location store"
 _REPLACE: Final = "location store: conditional replace"

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
 from connectors.api.contracts import Finding
+from wal.conditional_objects import ConditionalObjects, Found, Tag
 from wal.errors import StorageError
-from wal.stores import ConditionalObjects
-from wal.values import Found, Tag
 
 Attempt = tuple[str, Iterator[Finding]]
 """The name of a check, and its findings as they are tried. Raises StorageError, which is a finding of this name."""

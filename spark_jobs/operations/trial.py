@@ -10,18 +10,16 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from connectors.spec.spec import CHANGELOG
 from eos.errors import SavepointError
 from spark_jobs.session.failures import translate
 from spark_jobs.session.locked_dirs import temporary_at
 from twophase import faults
-
-_CHANGELOG: Final = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 
 
 @contextmanager
@@ -64,12 +62,12 @@ def without_records(offsets: str) -> str:
 @contextmanager
 def as_snapshots(spark: SparkSession) -> Iterator[None]:
     """Have queries that start in this block store state as snapshots, without changelogs."""
-    before = str(spark.conf.get(_CHANGELOG))
-    spark.conf.set(_CHANGELOG, "false")
+    before = str(spark.conf.get(CHANGELOG))
+    spark.conf.set(CHANGELOG, "false")
     try:
         yield
     finally:
-        spark.conf.set(_CHANGELOG, before)
+        spark.conf.set(CHANGELOG, before)
 
 
 def _run(spark: SparkSession, rows: DataFrame, output_mode: str, folder: Path) -> None:

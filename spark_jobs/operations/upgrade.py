@@ -19,6 +19,7 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.run.known_sinks import KnownSinks
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.stored import found_in
+from spark_jobs.savepoints.take import default_folder
 from twophase.codec import check_writable
 from twophase.status import Status
 from twophase.verify import check_digest_method
@@ -111,7 +112,7 @@ def _known_sinks(spec: Spec, status: Status) -> str:
 
 
 def _savepoints(spec: Spec) -> Iterator[tuple[str, Finding]]:
-    folder = spec.checkpoint.folder / "savepoints"
+    folder = default_folder(spec)
     for each in found_in(folder) if folder.is_dir() else []:
         ok = each.manifest is not None
         detail = f"checkpoint {each.manifest.checkpoint_id}" if each.manifest is not None else each.why

@@ -42,7 +42,7 @@ MUTANTS: Final = (
         name="a publish without an answer is not looked up in HDFS",
         rule="H20",
         path="wal/hdfs_storage.py",
-        before="""            if not error.retriable or not self._has_in_doubt(name, content, error):
+        before="""            if not error.retriable or not holds_in_doubt(self, name, content, error):
 """,
         after="""            if error:
 """,

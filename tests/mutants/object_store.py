@@ -10,10 +10,10 @@ MUTANTS: Final = (
     Mutant(
         name="an object of the same size is taken for the one that was put",
         rule="H20",
-        path="wal/object.py",
-        before="""                if found.seek(0, os.SEEK_END) == size and is_equal(found, content):
+        path="wal/upload.py",
+        before="""            if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END) and is_equal(found, content):
 """,
-        after="""                if found.seek(0, os.SEEK_END) == size:
+        after="""            if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END):
 """,
         caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),
@@ -21,7 +21,7 @@ MUTANTS: Final = (
         name="a put without an answer is taken for landed",
         rule="H20",
         path="wal/object.py",
-        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+        before="""            if not failure.retriable or not holds_in_doubt(self, name, content, failure):
 """,
         after="""            if not failure.retriable:
 """,
@@ -31,7 +31,7 @@ MUTANTS: Final = (
         name="a put without an answer is taken for failed",
         rule="H20",
         path="wal/object.py",
-        before="""            if not failure.retriable or not self._has_in_doubt(name, content, size, failure):
+        before="""            if not failure.retriable or not holds_in_doubt(self, name, content, failure):
 """,
         after="""            if failure:
 """,
@@ -51,9 +51,9 @@ MUTANTS: Final = (
         name="an object that the client has sent twice is taken for another writer's",
         rule="H20",
         path="wal/object.py",
-        before="""            if not self._has(name, content, size):
+        before="""            if not holds(self, name, content):
                 message = f"{place}: another""",
-        after="""            if self._has(name, content, size):
+        after="""            if holds(self, name, content):
                 message = f"{place}: another""",
         caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
     ),

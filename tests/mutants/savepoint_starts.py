@@ -123,9 +123,9 @@ MUTANTS: Final = (
         name="the settings of the session stay as a trial needs them",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/trial.py",
-        before="""        spark.conf.set(_CHANGELOG, before)
+        before="""        spark.conf.set(CHANGELOG, before)
 """,
-        after="""        spark.conf.set(_CHANGELOG, "false")
+        after="""        spark.conf.set(CHANGELOG, "false")
 """,
         caught_by=(
             "tests/spark_jobs/operations/test_new_state.py::test_state_is_rewritten_for_wider_integers_beside_state_that_begins_empty",

@@ -63,10 +63,10 @@ MUTANTS: Final = (
     Mutant(
         name="a sweep ends the writers of all segments of a folder",
         rule="R5",
-        path="wal/local.py",
-        before="""                if match and match["name"] in of_folder:
+        path="wal/storage.py",
+        before="""            if match and match["name"] in of_folder:
 """,
-        after="""                if match and of_folder:
+        after="""            if match and of_folder:
 """,
         caught_by=("tests/wal/test_storage.py::test_a_sweep_spares_names_that_only_begin_alike",),
     ),

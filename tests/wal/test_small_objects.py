@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.object_store import Bucket
+from wal.conditional_objects import Tag
 from wal.errors import StorageRefusedError
 from wal.small_objects import SmallObjects
-from wal.values import Tag
 
 _TAG = Tag('"0123456789abcdef0123456789abcdef"', None)
 
