@@ -25,11 +25,6 @@ def _rescale(pipeline: Pipeline, partitions: int, *options: str, arm: str = "") 
     return _command(pipeline, "rescale", "--state-partitions", str(partitions), *options, arm=arm)
 
 
-def _kill_at(process: PipelineProcess, point: str) -> None:
-    process.await_point(point)
-    process.kill()
-
-
 def _partitions(pipeline: Pipeline) -> int:
     """Return those of the newest decided plan."""
     return int(json.loads(pipeline.decided().offsets_log.split("\n")[1])["conf"][STATE_PARTITIONS])
@@ -47,7 +42,7 @@ def test_state_is_divided_whatever_is_killed(pipeline: Pipeline, bucket: Bucket)
     pipeline.spec["spark"]["conf"] = {STATE_PARTITIONS: 2}
     put_location(pipeline, bucket)
     pipeline.workload.produce(4 * CHECKPOINT_RECORDS)
-    _kill_at(_command(pipeline, "run", "--until-caught-up", arm="after-decide@2"), "after-decide@2")
+    _command(pipeline, "run", "--until-caught-up", arm="after-decide@2").kill_at("after-decide@2")
     pipeline.spec["spark"]["conf"] = {}
     shown = _rescale(pipeline, 5)
     shown.succeed()
@@ -55,21 +50,21 @@ def test_state_is_divided_whatever_is_killed(pipeline: Pipeline, bucket: Bucket)
     assert "Nothing was changed" in shown.output()
 
     # It has not sent its state: nothing has begun. Batch 2 has ended, with nothing read behind it.
-    _kill_at(_rescale(pipeline, 5, "--yes", arm="state-sent@3"), "state-sent@3")
+    _rescale(pipeline, 5, "--yes", arm="state-sent@3").kill_at("state-sent@3")
     assert (pipeline.head.completed, pipeline.head.committed, _partitions(pipeline)) == (2, 2, 2)
 
     # It has sent its state, which no decision rests on: a start passes it over, and decides another checkpoint 3.
-    _kill_at(_rescale(pipeline, 5, "--yes", arm="state-kept@3"), "state-kept@3")
+    _rescale(pipeline, 5, "--yes", arm="state-kept@3").kill_at("state-kept@3")
     assert pipeline.head.completed == 2
     assert sorted({checkpoint for _, checkpoint in kept_states(bucket)}) == [1, 2, 3]
     pipeline.workload.produce(CHECKPOINT_RECORDS)
-    _kill_at(_command(pipeline, "run", "--until-caught-up", arm="state-sent@3"), "state-sent@3")
+    _command(pipeline, "run", "--until-caught-up", arm="state-sent@3").kill_at("state-sent@3")
     following = _catch_up(pipeline)
     assert "state after checkpoint 2: " in following.output()
     assert (pipeline.head.completed, _partitions(pipeline)) == (4, 2)
 
     # It is decided: the start after it commits it, with the state in its new partitions.
-    _kill_at(_rescale(pipeline, 5, "--yes", arm="after-decide@5"), "after-decide@5")
+    _rescale(pipeline, 5, "--yes", arm="after-decide@5").kill_at("after-decide@5")
     assert (pipeline.head.completed, pipeline.head.committed) == (5, 4)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     assert "state after checkpoint 5: " in _catch_up(pipeline).output()
@@ -82,7 +77,7 @@ def test_state_is_divided_whatever_is_killed(pipeline: Pipeline, bucket: Bucket)
     assert (facts["before"], facts["after"], facts["checkpoint_id"], facts["state_bytes"] > 0) == (5, 3, 7, True)
     assert sorted({checkpoint for _, checkpoint in kept_states(bucket)}) == [6, 7]
     pipeline.workload.produce(CHECKPOINT_RECORDS)
-    _kill_at(_command(pipeline, "run", "--until-caught-up", arm="prepared@8"), "prepared@8")
+    _command(pipeline, "run", "--until-caught-up", arm="prepared@8").kill_at("prepared@8")
     _catch_up(pipeline)
     assert (pipeline.head.completed, _partitions(pipeline)) == (8, 3)
     assert_counted(pipeline, checkpoints=7)
@@ -148,7 +143,7 @@ def test_a_transaction_that_was_rolled_back_by_hand(pipeline: Pipeline, bucket: 
     put_location(pipeline, bucket)
     records = 4 * CHECKPOINT_RECORDS
     pipeline.workload.produce(records)
-    _kill_at(_command(pipeline, "run", "--until-caught-up", arm="after-decide@1"), "after-decide@1")
+    _command(pipeline, "run", "--until-caught-up", arm="after-decide@1").kill_at("after-decide@1")
     left = pipeline.prepared()
     assert len(left) == 2
     pipeline.table.execute(f"XA ROLLBACK {left[0]}")
@@ -164,7 +159,7 @@ def test_a_transaction_that_was_rolled_back_by_hand(pipeline: Pipeline, bucket: 
         for key, content in states.items():
             bucket.write(key, content)
     killed = _command(pipeline, "repair", "--yes", arm="after-repair@1")
-    _kill_at(killed, "after-repair@1")
+    killed.kill_at("after-repair@1")
     assert (pipeline.table.count(), len(pipeline.prepared())) == (shown, 1)
     _catch_up(pipeline)
     if has_state:

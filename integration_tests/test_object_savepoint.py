@@ -48,8 +48,7 @@ def test_of_a_stopped_pipeline_whose_machine_is_lost(pipeline: Pipeline, bucket:
     for point in ("savepoint-pinned", "savepoint-copied"):
         move(pipeline)
         process = pipeline.command("savepoint", str(into), arm=[point])
-        process.await_point(point)
-        process.kill()
+        process.kill_at(point)
         assert [path for path in into.glob("*") if not path.name.endswith(".partial")] == []
     before = bucket.listed()
     savepoint = take_elsewhere(pipeline, into)
@@ -72,8 +71,7 @@ def test_the_newest_state_was_not_kept(pipeline: Pipeline, bucket: Bucket) -> No
     put_location(pipeline, bucket)
     pipeline.workload.produce(_FIRST)
     process = pipeline.start(arm=["state-sent@1"])
-    process.await_point("state-sent@1")
-    process.kill()
+    process.kill_at("state-sent@1")
     assert pipeline.head.committed == 1
     savepoint = take_elsewhere(pipeline, pipeline.folder / "kept")
     manifest = manifests.checked(savepoint)

@@ -7,7 +7,6 @@ import shutil
 import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.stores import ON_BOTH_STORES, kept_states, move, put_location
 from integration_tests.savepoints import begin_from, keep_ids, take_elsewhere
 from tests.object_store import Bucket
@@ -15,11 +14,6 @@ from tests.object_store import Bucket
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _FIRST, _NEW = 2 * CHECKPOINT_RECORDS, 300
-
-
-def _kill_at(process: PipelineProcess, point: str) -> None:
-    process.await_point(point)
-    process.kill()
 
 
 @ON_BOTH_STORES
@@ -36,11 +30,11 @@ def test_state_is_in_the_store_before_head_has_it(pipeline: Pipeline, bucket: Bu
     pipeline.workload.produce(_NEW)
 
     for point in ("state-sent@1", "state-kept@1"):  # no head: nothing has begun
-        _kill_at(begin_from(pipeline, savepoint, "--take-over", arm=point), point)
+        begin_from(pipeline, savepoint, "--take-over", arm=point).kill_at(point)
         assert not pipeline.was_born()
     assert len(kept_states(bucket)) == 1, "of the second start; the first one has sent no manifest"
 
-    _kill_at(begin_from(pipeline, savepoint, "--take-over", arm="state-sent@2"), "state-sent@2")
+    begin_from(pipeline, savepoint, "--take-over", arm="state-sent@2").kill_at("state-sent@2")
     begun = pipeline.head
     assert (begun.origin is not None and begun.origin.checkpoint_id, begun.completed) == (1, 2)
     assert {incarnation for incarnation, _ in kept_states(bucket)} == {begun.incarnation}, "what they left is deleted"
@@ -71,7 +65,7 @@ def test_a_start_over_a_pipeline_in_the_store(pipeline: Pipeline, bucket: Bucket
     begin_from(pipeline, savepoint).fail("were read after the savepoint was written", "--accept-duplicates")
     assert pipeline.head == before
 
-    _kill_at(begin_from(pipeline, savepoint, "--accept-duplicates", arm="before-restore"), "before-restore")
+    begin_from(pipeline, savepoint, "--accept-duplicates", arm="before-restore").kill_at("before-restore")
     assert len({incarnation for incarnation, _ in kept_states(bucket)}) == 2
     pipeline.workload.repeat(_FIRST)
     move(pipeline)
@@ -79,7 +73,7 @@ def test_a_start_over_a_pipeline_in_the_store(pipeline: Pipeline, bucket: Bucket
     assert pipeline.head.incarnation == before.incarnation
     pipeline.assert_exact(at_least=_FIRST + _NEW)
 
-    _kill_at(begin_from(pipeline, savepoint, "--accept-duplicates", arm="after-restore"), "after-restore")
+    begin_from(pipeline, savepoint, "--accept-duplicates", arm="after-restore").kill_at("after-restore")
     assert pipeline.head.completed == 1
     move(pipeline)
     pipeline.start().fail("was cut short")
@@ -108,7 +102,7 @@ def test_without_state_from_a_store_to_a_store(pipeline: Pipeline, bucket: Bucke
     savepoint = take_elsewhere(pipeline, pipeline.folder / "kept")
     put_location(pipeline, bucket, prefix="eos/moved")
     pipeline.workload.produce(_NEW)
-    _kill_at(begin_from(pipeline, savepoint, "--take-over", arm="after-decide@2"), "after-decide@2")
+    begin_from(pipeline, savepoint, "--take-over", arm="after-decide@2").kill_at("after-decide@2")
     move(pipeline)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_FIRST + _NEW)

@@ -61,8 +61,7 @@ def test_state_is_made_anew_by_the_batch_that_is_not_known_to_be_done(pipeline: 
 
 def _kill_at(pipeline: Pipeline, stem: str) -> None:
     process = pipeline.start(arm=[stem])
-    process.await_point(stem)
-    process.kill()
+    process.kill_at(stem)
 
 
 def _empty(path: Path) -> None:

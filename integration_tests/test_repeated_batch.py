@@ -29,8 +29,7 @@ def test_h39_a_batch_is_not_repeated_without_its_records(lenient: Pipeline, serv
     lenient.catch_up()
     lenient.workload.repeat(CHECKPOINT_RECORDS)
     process = lenient.start(arm=["after-decide@1"])
-    process.await_point("after-decide@1")
-    process.kill()
+    process.kill_at("after-decide@1")
     assert lenient.decided().rows == 0
     end = lenient.head.positions["incoming"]
     _delete_up_to(lenient, services, {split: as_offset(at) - 1 for split, at in end.items()})
@@ -46,8 +45,7 @@ def test_h39_a_batch_is_repeated_without_what_its_decision_left_out(lenient: Pip
     before = lenient.head.positions["incoming"]
     _delete_up_to(lenient, services, {split: as_offset(at) + 1 for split, at in before.items()})
     process = lenient.start(arm=["after-decide@1"])
-    process.await_point("after-decide@1")
-    process.kill()
+    process.kill_at("after-decide@1")
     left_out = lenient.decided().left_out["incoming"]
     assert {each.split: (each.start, each.end) for each in left_out} == {
         split: (at, as_offset(at) + 1) for split, at in before.items()

@@ -35,7 +35,7 @@ _CHECKPOINT: Final = {"interval": "1s"}
 
 @dataclass(frozen=True, slots=True)
 class ManyPipelines:
-    """What is started, and what it gets."""
+    """The pipelines to start, and the records that they get."""
 
     pipelines: int
     in_one_driver: bool

@@ -19,32 +19,20 @@ import psutil
 
 from integration_tests.cluster.standalone import HOST, free_ports
 from integration_tests.harness import session
+from integration_tests.services.hadoop import classpath, write_settings
 from integration_tests.services.java_program import java
-from integration_tests.services.maven_jars import resolved, spark_home
 
-_VERSION: Final = "3.4.1"
 _PACKAGES: Final = (
-    f"org.apache.hadoop:hadoop-client-minicluster:{_VERSION}",
     "org.bouncycastle:bcpkix-jdk18on:1.78.1",
     "javax.xml.bind:jaxb-api:2.3.1",
     "com.sun.xml.bind:jaxb-impl:2.3.1",
     "com.sun.xml.bind:jaxb-core:2.3.0.1",
 )
-_BORROWED: Final = ("slf4j-api-", "log4j-slf4j2-impl-", "log4j-api-", "log4j-core-", "log4j-1.2-api-")
-"""Logging from Spark's jars. Maven's SLF4J is older, and finds none."""
 _MANAGERS: Final = {
     "resourcemanager": "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
     "nodemanager": "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
 }
 _OPENED: Final = ("java.lang", "java.util", "java.util.concurrent")  # to the injection library of Hadoop 3.4
-_LOGGING: Final = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.stdout.ref = stdout
-appender.stdout.type = Console
-appender.stdout.name = stdout
-appender.stdout.layout.type = PatternLayout
-appender.stdout.layout.pattern = %d %p %c{1}: %m%n
-"""
 _READY_S: Final = 120.0
 _POLL_S: Final = 0.1
 
@@ -61,7 +49,7 @@ class Yarn:
         self.containers = folder / "local"
         """Folder below which each container has its own."""
         self.environment = {"HADOOP_CONF_DIR": str(self._conf), "YARN_CONF_DIR": str(self._conf)}
-        """Of whoever submits an application."""
+        """Variables of a process that submits an application."""
 
     def __enter__(self) -> Self:
         self._write_settings()
@@ -99,7 +87,6 @@ class Yarn:
 
     def _write_settings(self) -> None:
         ports = iter(free_ports(8))
-        self._conf.mkdir(parents=True)
         addresses = {
             name: f"{HOST}:{next(ports)}"
             for name in (
@@ -132,10 +119,8 @@ class Yarn:
             "yarn.nodemanager.delete.debug-delay-sec": "600",  # logs of containers stay
             "yarn.scheduler.minimum-allocation-mb": "256",
         }
-        (self._conf / "yarn-site.xml").write_text(_xml(settings))
         core = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": str(self._folder / "tmp")}
-        (self._conf / "core-site.xml").write_text(_xml(core))
-        (self._conf / "log4j2.properties").write_text(_LOGGING)
+        write_settings(self._conf, {"core": core, "yarn": settings})
 
     def _start(self, name: str) -> None:
         command = [
@@ -143,7 +128,7 @@ class Yarn:
             *(word for package in _OPENED for word in ("--add-opens", f"java.base/{package}=ALL-UNNAMED")),
             "-Xmx384m",
             f"-Dlog4j2.configurationFile={self._conf / 'log4j2.properties'}",
-            *("-cp", f"{self._conf}:{self._classpath()}"),
+            *("-cp", f"{self._conf}:{classpath('yarn', self._folder / 'jars.log', _PACKAGES)}"),
             _MANAGERS[name],
         ]
         with (self._folder / f"{name}.log").open("ab") as output:
@@ -157,12 +142,6 @@ class Yarn:
                 env={key: os.environ[key] for key in ("PATH", "HOME", "JAVA_HOME", "LANG") if key in os.environ},
             )
         self._sessions.append(process.pid)
-
-    def _classpath(self) -> str:
-        found = resolved(f"yarn-{_VERSION}", _PACKAGES, self._folder / "jars.log")
-        own = [jar for jar in found if not jar.name.startswith("org.slf4j_")]
-        borrowed = [jar for each in _BORROWED for jar in (spark_home() / "jars").glob(f"{each}*.jar")]
-        return ":".join(map(str, [*own, *borrowed]))
 
     def _await_node(self) -> None:
         deadline_s = time.monotonic() + _READY_S
@@ -179,10 +158,3 @@ class Yarn:
     def _get(self, what: str) -> Any:
         with urllib.request.urlopen(f"http://{HOST}:{self._page}/ws/v1/cluster/{what}", timeout=10) as answer:
             return json.load(answer)
-
-
-def _xml(settings: dict[str, str]) -> str:
-    properties = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
-    )
-    return f"<configuration>{properties}</configuration>\n"

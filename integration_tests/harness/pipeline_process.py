@@ -164,6 +164,11 @@ class PipelineProcess:
         session.kill(self._process.pid)
         self._process.wait(_END_S)
 
+    def kill_at(self, stem: str) -> None:
+        """Wait until a process stops at this point, and kill the whole tree."""
+        self.await_point(stem)
+        self.kill()
+
     def kill_java(self) -> None:
         """SIGKILL to Spark's JVM alone."""
         for process in self.java():

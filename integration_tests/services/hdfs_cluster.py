@@ -14,14 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from integration_tests.services.hadoop import classpath, write_settings
 from integration_tests.services.java_program import java
-from integration_tests.services.maven_jars import resolved, spark_home
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.single import SingleServer
 from integration_tests.services.state import State, data_folder, free_port, tail
 from integration_tests.services.values import ServiceError
 
-HADOOP_VERSION: Final = "3.4.1"
 _DATANODES: Final = 2
 _START_S: Final = 120.0  # on a busy machine
 _PACKAGE: Final = "org.apache.hadoop.hdfs.server"
@@ -38,15 +37,6 @@ _SETTINGS: Final = {
     # A file may be closed before its last block is reported: otherwise each close takes half a second.
     "dfs.namenode.file.close.num-committed-allowed": "1",
 }
-
-_LOGGING: Final = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.stdout.ref = stdout
-appender.stdout.type = Console
-appender.stdout.name = stdout
-appender.stdout.layout.type = PatternLayout
-appender.stdout.layout.pattern = %d %p %c{1}: %m%n
-"""
 
 
 class HdfsServers:
@@ -117,12 +107,7 @@ class Hdfs(SingleServer):
     @property
     def port(self) -> int:
         """Of the namenode, on 127.0.0.1."""
-        state = self._state.load()
-        if "port" not in state:
-            state["port"] = free_port(int(os.environ.get("EOS_NATIVE_HDFS_PORT", "15558")))
-            self._state.save(state)
-        port: int = state["port"]
-        return port
+        return self._kept_port("EOS_NATIVE_HDFS_PORT", 15558)
 
     def down(self) -> bool:
         for each in self._state.load().get("datanodes", []):
@@ -147,13 +132,9 @@ class Hdfs(SingleServer):
 
 def format_namenode(folder: Path, log: Path, port: int) -> None:
     """Write the settings and an empty namespace into a new folder. Raises ServiceError."""
-    conf = folder / "conf"
-    conf.mkdir(parents=True)
     core = {"fs.defaultFS": f"hdfs://127.0.0.1:{port}", "hadoop.tmp.dir": str(folder / "tmp")}
     own = {"dfs.namenode.rpc-address": f"127.0.0.1:{port}", "dfs.namenode.name.dir": str(folder / "names")}
-    (conf / "core-site.xml").write_text(_xml(core))
-    (conf / "hdfs-site.xml").write_text(_xml({**_SETTINGS, **own}))
-    (conf / "log4j2.properties").write_text(_LOGGING)
+    write_settings(folder / "conf", {"core": core, "hdfs": {**_SETTINGS, **own}})
     with log.open("ab") as output:
         command = [*_command("namenode", folder), "-format", "-force", "-nonInteractive"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, check=False)
@@ -196,23 +177,10 @@ def _command(role: str, folder: Path) -> list[str]:
     main = {"namenode": "namenode.NameNode", "datanode": "datanode.DataNode"}[role]
     conf = folder / "conf"
     options = ["-Xmx256m", f"-Dlog4j2.configurationFile={conf / 'log4j2.properties'}"]
-    return [java("HDFS"), *options, "-cp", f"{conf}:{_classpath()}", f"{_PACKAGE}.{main}"]
-
-
-def _classpath() -> str:
-    package = f"org.apache.hadoop:hadoop-client-minicluster:{HADOOP_VERSION}"
-    found = resolved(f"hdfs-{HADOOP_VERSION}", [package], State("hdfs").log("jars"))
-    jars = [jar for jar in found if not jar.name.startswith("org.slf4j_")]  # an older SLF4J, which finds no logging
-    borrowed = [
-        jar
-        for prefix in ("slf4j-api-", "log4j-slf4j2-impl-", "log4j-api-", "log4j-core-", "log4j-1.2-api-")
-        for jar in sorted((spark_home() / "jars").glob(f"{prefix}*.jar"))
+    return [
+        java("HDFS"),
+        *options,
+        "-cp",
+        f"{conf}:{classpath('hdfs', State('hdfs').log('jars'))}",
+        f"{_PACKAGE}.{main}",
     ]
-    return ":".join(str(jar) for jar in [*jars, *borrowed])
-
-
-def _xml(settings: dict[str, str]) -> str:
-    properties = "".join(
-        f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items()
-    )
-    return f"<configuration>{properties}</configuration>\n"

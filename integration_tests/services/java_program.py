@@ -5,8 +5,19 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Final
 
 from integration_tests.services.values import ServiceError
+
+LOGGING: Final = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.stdout.ref = stdout
+appender.stdout.type = Console
+appender.stdout.name = stdout
+appender.stdout.layout.type = PatternLayout
+appender.stdout.layout.pattern = %d %p %c{1}: %m%n
+"""
+"""Of log4j2: a server writes all to its standard output."""
 
 
 def java(server: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from integration_tests.services.java_classes import compiled
+from integration_tests.services.java_program import LOGGING
 from integration_tests.services.java_program import java as java_of
 from integration_tests.services.kafka_jars import KAFKA_VERSION, classpath
 from integration_tests.services.processes import ServerProcess
@@ -40,15 +41,6 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 log.retention.hours=24
-"""
-
-_LOGGING = """\
-rootLogger.level = INFO
-rootLogger.appenderRef.stdout.ref = stdout
-appender.stdout.type = Console
-appender.stdout.name = stdout
-appender.stdout.layout.type = PatternLayout
-appender.stdout.layout.pattern = %d %p %c{1}: %m%n
 """
 
 
@@ -98,7 +90,7 @@ class KafkaNative:
         own = [str(compiled(java, name, libraries, folder)) for name, folder in self._own.classes.items()]
         libraries = ":".join([libraries, *own])
         self._properties.write_text(self._settings())
-        self._logging.write_text(_LOGGING)
+        self._logging.write_text(LOGGING)
         if not (self._data / "meta.properties").exists():
             self._format(java, libraries)
         return ServerProcess.start(

@@ -73,12 +73,7 @@ class Minio(SingleServer):
     @property
     def port(self) -> int:
         """On 127.0.0.1."""
-        state = self._state.load()
-        if "port" not in state:
-            state["port"] = free_port(int(os.environ.get("EOS_NATIVE_MINIO_PORT", "15557")))
-            self._state.save(state)
-        port: int = state["port"]
-        return port
+        return self._kept_port("EOS_NATIVE_MINIO_PORT", 15557)
 
     def _start(self) -> ServerProcess:
         return start(data_folder() / self.kind, self._log, self.port)

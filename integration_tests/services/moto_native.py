@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 import time
@@ -10,7 +9,7 @@ from typing import Final
 
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.single import SingleServer
-from integration_tests.services.state import free_port, tail
+from integration_tests.services.state import tail
 from integration_tests.services.values import ServiceError
 
 _START_S: Final = 60.0
@@ -28,12 +27,7 @@ class ObjectStore(SingleServer):
     @property
     def port(self) -> int:
         """On 127.0.0.1."""
-        state = self._state.load()
-        if "port" not in state:
-            state["port"] = free_port(int(os.environ.get("EOS_NATIVE_OBJECTS_PORT", "15556")))
-            self._state.save(state)
-        port: int = state["port"]
-        return port
+        return self._kept_port("EOS_NATIVE_OBJECTS_PORT", 15556)
 
     def _start(self) -> ServerProcess:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]

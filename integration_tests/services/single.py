@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.state import State
+from integration_tests.services.state import State, free_port
 
 
 class SingleServer(ABC):
@@ -38,6 +39,15 @@ class SingleServer(ABC):
                 process = self._start()
                 self._state.save({**self._state.load(), "process": process.to_json()})
             self._await()
+
+    def _kept_port(self, variable: str, preferred: int) -> int:
+        """Return its port on 127.0.0.1: the one of this environment variable, the preferred one, or a free one."""
+        state = self._state.load()
+        if "port" not in state:
+            state["port"] = free_port(int(os.environ.get(variable, str(preferred))))
+            self._state.save(state)
+        port: int = state["port"]
+        return port
 
     def running(self) -> bool:
         """Whether the process lives."""
