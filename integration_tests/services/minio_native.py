@@ -102,16 +102,16 @@ def start(folder: Path, log: Path, port: int) -> ServerProcess:
 
 
 def await_ready(port: int, process: ServerProcess, log: Path) -> None:
-    """Block until a server that was started answers. Raises ServiceError with the end of its log."""
+    """Block until a server that was started can write. Raises ServiceError with the end of its log."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.running():
         try:
-            with urlopen(f"http://127.0.0.1:{port}/minio/health/ready", timeout=5):
+            with urlopen(f"http://127.0.0.1:{port}/minio/health/cluster", timeout=5):
                 return
-        except OSError:  # not yet
+        except OSError:  # not yet: `health/ready` answers before there is a folder to write to
             time.sleep(0.05)
     process.stop()
-    raise ServiceError(f"MinIO did not answer; the end of {log}:\n{tail(log)}")
+    raise ServiceError(f"MinIO cannot write; the end of {log}:\n{tail(log)}")
 
 
 def obtainable() -> bool:

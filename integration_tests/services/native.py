@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import psutil
 
@@ -47,7 +48,7 @@ class Native:
             for process in known.values():
                 process.stop()
             if known:
-                shutil.rmtree(data_folder())
+                shutil.rmtree(self._data())
             self._state.forget()
         return bool(known)
 
@@ -110,11 +111,17 @@ class Native:
         if state.pop("ports", None) is not None:
             self._state.save(state)
 
+    def _data(self) -> Path:
+        """Return the folder of both, and of no other kind of service: `down` removes it."""
+        folder = data_folder() / self.kind
+        folder.mkdir(mode=0o711, exist_ok=True)  # MariaDB may run as another user
+        return folder
+
     def _kafka(self, ports: dict[str, int]) -> KafkaNative:
-        return KafkaNative(self._state, data_folder(), ports["kafka"], ports["controller"])
+        return KafkaNative(self._state, self._data(), ports["kafka"], ports["controller"])
 
     def _mariadb(self, ports: dict[str, int]) -> MariadbNative:
-        return MariadbNative(self._state, data_folder(), ports["mariadb"])
+        return MariadbNative(self._state, self._data(), ports["mariadb"])
 
     def _processes(self) -> dict[str, ServerProcess]:
         documents = self._state.load().get("processes", {})
