@@ -9,6 +9,7 @@ from pathlib import Path
 from connectors.spec import Spec, load_spec
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan, describe
+from spark_jobs.savepoints.take import Taken
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, RecordRef
@@ -35,6 +36,12 @@ def spec_in(folder: Path) -> Spec:
     path = folder / "orders.yaml"
     path.write_text(SPEC)
     return load_spec(path, {})
+
+
+def folder_of(taken: Taken) -> Path:
+    """Return the folder of a savepoint that is in a folder."""
+    assert isinstance(taken.at, Path)
+    return taken.at
 
 
 def offsets(checkpoint_id: int) -> str:

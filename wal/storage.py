@@ -40,8 +40,8 @@ class ObjectWriter(Protocol):
 class Storage(Protocol):
     """Named, immutable objects, in folders. Every call may block, and may raise StorageError.
 
-    Names: ASCII letters, digits, `.`, `_` and `-`, the first a letter, a digit or `_`; before it, folders that are named
-    alike, each with a `/` behind it; at most 200 characters in all. Else ObjectNameError.
+    Names: ASCII letters, digits, `.`, `_` and `-`, the first a letter, a digit or `_`; before it, folders that are
+    named alike, each with a `/` behind it; at most 200 characters in all. Else ObjectNameError.
 
     A listing costs what lies in the one folder: many who share a storage keep to a folder each.
     """
@@ -77,7 +77,7 @@ class TreeStorage(Storage, Protocol):
     """A Storage whose folders can be listed and deleted as a tree."""
 
     def folders(self, folder: str = "") -> Sequence[str]:
-        """Whole names of the folders in a folder, not deeper, sorted. An object store has one while objects are in it."""
+        """Whole names of the folders in a folder, not deeper, sorted. In an object store none of them is empty."""
 
     def below(self, folder: str = "") -> Sequence[str]:
         """Whole names of all published objects in a folder and in the folders below it, sorted.

@@ -30,6 +30,8 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes
 from spark_jobs.savepoints.manifest import Manifest
+from spark_jobs.savepoints.place import At
+from spark_jobs.savepoints.places import savepoint_at
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
@@ -45,7 +47,7 @@ from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 class Allowed:
     """What whoever starts it agrees to, and where it starts from."""
 
-    folder: Path
+    at: At
     non_restored_state: bool = False
     duplicates: bool = False
     take_over: bool = False
@@ -71,20 +73,20 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     Raises SavepointError, SpecError, IdentityError, AlreadyRunningError with nothing changed; what `Driver.restore`
     raises, after which it can be made again.
     """
-    manifest = manifests.checked(allowed.folder)
     check_stopped(spec)
-    sources = [build_source(entry) for entry in spec.sources]
-    rows = root_rows(spark, spec, sources)
-    start = Start(spark, spec, rows, plan_of(spec, rows), allowed.folder, manifest)
-    with state_of(start) as state:
-        _begin(start, state, sources, allowed, tell)
+    with savepoint_at(allowed.at).opened(spec.checkpoint.folder) as savepoint:
+        sources = [build_source(entry) for entry in spec.sources]
+        rows = root_rows(spark, spec, sources)
+        start = Start(spark, spec, rows, plan_of(spec, rows), savepoint.folder, savepoint.manifest)
+        with state_of(start) as state:
+            _begin(start, state, sources, allowed, tell)
 
 
 def _begin(
     start: Start, state: NewState, sources: Sequence[Source], allowed: Allowed, tell: Callable[[Beginning], None]
 ) -> None:
     spec, manifest, plan, changes = start.spec, start.manifest, start.plan, state.changes
-    at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
+    at = decode_head((start.savepoint / manifests.HEAD).read_bytes())
     status = read_history(spec)
     if status is not None and status.head.pipeline != spec.pipeline:
         message = (
@@ -108,7 +110,7 @@ def _begin(
         _check(spec.pipeline, beginning, allowed)
         if beginning.goes_on:
             return
-        seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+        seed = _seed(at, manifest, changes, sources, start.savepoint, plan.sources)
         check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
             noted = log.announce(driver.incarnation)
@@ -121,7 +123,7 @@ def _begin(
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)
     message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
-    facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
+    facts = {"id": manifest.id, "folder": str(allowed.at), "ended": begun.ended}
     recorder.tell(spec, Event(time.time(), "savepoint", add_given_up(message, begun.abandoned), facts=facts))
 
 

@@ -18,8 +18,7 @@ from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.store import History
 from spark_jobs.run.known_sinks import KnownSinks
 from spark_jobs.savepoints import plan as plans
-from spark_jobs.savepoints.stored import found_in
-from spark_jobs.savepoints.take import default_folder
+from spark_jobs.savepoints.places import default_place, place_at
 from twophase.codec import check_writable
 from twophase.status import Status
 from twophase.verify import check_digest_method
@@ -49,7 +48,7 @@ def stored_findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     if not spec.checkpoint.is_scratch:
         yield "location", _tried("history", partial(_history, spec))
         yield "location", _tried("known sinks", partial(_known_sinks, spec, status))
-        yield from _savepoints(spec)
+    yield from _savepoints(spec)
 
 
 def _tried(check: str, read: Callable[[], str]) -> Finding:
@@ -112,8 +111,14 @@ def _known_sinks(spec: Spec, status: Status) -> str:
 
 
 def _savepoints(spec: Spec) -> Iterator[tuple[str, Finding]]:
-    folder = default_folder(spec)
-    for each in found_in(folder) if folder.is_dir() else []:
-        ok = each.manifest is not None
-        detail = f"checkpoint {each.manifest.checkpoint_id}" if each.manifest is not None else each.why
-        yield "savepoint", Finding(each.folder.name, ok, detail, "" if ok else "keep the version that has written it")
+    try:
+        found = place_at(default_place(spec)).found()
+    except ConnectorError as error:
+        yield "savepoint", _unreadable("savepoints", error)
+        return
+    for each in found:
+        name = str(each.at).rpartition("/")[2]
+        if each.manifest is not None:
+            yield "savepoint", Finding(name, True, f"checkpoint {each.manifest.checkpoint_id}")
+        elif not each.is_unfinished:
+            yield "savepoint", Finding(name, False, each.why, "keep the version that has written it")

@@ -28,7 +28,7 @@ NO_SPARK = cast(SparkSession, None)
 def savepoint(tmp_path: Path) -> Path:
     files.run_until(tmp_path / "state")
     files.keep_plan(tmp_path / "state", spec := files.spec_in(tmp_path))
-    return take(spec).folder
+    return files.folder_of(take(spec))
 
 
 @pytest.fixture
