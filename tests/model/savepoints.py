@@ -1,8 +1,8 @@
 """Every order of the requests that write, discard and dispose of one savepoint in an object store (H42).
 
 A writer sends two files and then the manifest, which is created only where none exists. Each put may be answered, or
-its answer may be lost; then it has landed, or lands later (once), or never does. Two users discard the savepoint, and a third
-one disposes of it. Each of them may end at any request.
+its answer may be lost; then it has landed, or lands later, or never does. Two users discard the savepoint, and a third
+one disposes of it. Each of them may end at any request. No put lands twice.
 
 Looked at in every world: a savepoint that its writer has reported, and that nobody has disposed of, has all its files.
 A user who was told that it is discarded, or that it is disposed of, was told so rightly.

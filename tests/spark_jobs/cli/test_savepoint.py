@@ -143,7 +143,7 @@ def test_in_an_object_store(spec: Path, bucket: Bucket, capsys: pytest.CaptureFi
     found = facts(capsys, "inspect", taken["folder"], *by)
     assert (found["ok"], found["damage"], found["positions"]) == (True, [], {"s": {"t/0": 600}})
     assert run_command_line(["savepoint", "dispose", taken["folder"], "--unfinished", *map(str, by)]) == 1
-    assert "it is not unfinished" in capsys.readouterr().err
+    assert "it is not unfinished" in capsys.readouterr().out
     assert facts(capsys, "dispose", taken["folder"], *by)["id"] == taken["id"]
     assert bucket.listed() == []
     bucket.write("kept/savepoint-bbbbbb-5-0123456789abcdef/head.json", b"{}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,7 +116,7 @@ def test_of_many_files_each_is_sent_and_read_once(bucket: Bucket, wire: Lay, tmp
         entries = writing.write({f"spark/{n}": b"%d" % n for n in range(120)}, {"spark/large": source})
         at = writing.publish(b"{}")
     assert line.requests == ["PUT"] * 122
-    assert entries["spark/large"] == manifests.Entry(2_560_000, store.hashlib.sha256(source.read_bytes()).hexdigest())
+    assert entries["spark/large"] == manifests.Entry(2_560_000, hashlib.sha256(source.read_bytes()).hexdigest())
     assert isinstance(at, ObjectAddress)
     assert len(bucket.listed()) == 122
     del line.requests[:]
@@ -179,19 +179,19 @@ def test_an_outage_while_it_is_written_leaves_nothing_once_it_is_over(
 def test_an_unfinished_one_is_discarded_and_its_writer_is_refused(spec: Spec, bucket: Bucket, tmp_path: Path) -> None:
     place = StorePlace(bucket.address(PLACE))
     texts = {"head.json": b"{}", "spark/commits/5": b"v2"}
-    with pytest.raises(SavepointError, match=r"was discarded while it was written") as caught:  # noqa: PT012
-        with place.begin("savepoint-bbbbbb-5") as writing:
-            writing.write(texts, {})
-            (found,) = place.found()
-            assert (found.manifest, found.is_unfinished, "may still be at work" in found.why) == (None, True, True)
-            assert isinstance(found.at, ObjectAddress)
-            unfinished = StoreSavepoint(found.at)
-            with pytest.raises(SavepointError, match=r"is no savepoint: it has no manifest\.json"):
-                unfinished.dispose()
-            unfinished.discard()
-            assert [key.rpartition("/")[2] for key in bucket.listed()] == ["manifest.json"]
-            writing.write({"spark/offsets/5": b"late"}, {})
-            writing.publish(b"{}")
+    refused = pytest.raises(SavepointError, match=r"was discarded while it was written")
+    with refused as caught, place.begin("savepoint-bbbbbb-5") as writing:
+        writing.write(texts, {})
+        (found,) = place.found()
+        assert (found.manifest, found.is_unfinished, "may still be at work" in found.why) == (None, True, True)
+        assert isinstance(found.at, ObjectAddress)
+        unfinished = StoreSavepoint(found.at)
+        with pytest.raises(SavepointError, match=r"is no savepoint: it has no manifest\.json"):
+            unfinished.dispose()
+        unfinished.discard()
+        assert [key.rpartition("/")[2] for key in bucket.listed()] == ["manifest.json"]
+        writing.write({"spark/offsets/5": b"late"}, {})
+        writing.publish(b"{}")
     assert "only if its writer has ended" in caught.value.remedy
     assert [bucket.content(key) for key in bucket.listed()] == [store.DISCARDED]
     (found,) = place.found()
@@ -343,12 +343,11 @@ def test_a_bucket_that_is_missing_is_an_error(spec: Spec, bucket: Bucket) -> Non
         StorePlace(address).found()
 
 
-def test_a_disk_without_room_is_named(taken: Taken, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_named(taken: Taken, tmp_path: Path) -> None:
     (tmp_path / "scratch").write_text("a file")
-    with pytest.raises(SavepointError, match=r"cannot be downloaded: .*scratch"):
-        with savepoint_of(taken).opened(tmp_path / "scratch"):
-            pytest.fail("nothing is given out")
-    shutil.rmtree(tmp_path / "state")
+    refused = pytest.raises(SavepointError, match=r"cannot be downloaded: .*scratch")
+    with refused, savepoint_of(taken).opened(tmp_path / "scratch"):
+        pytest.fail("nothing is given out")
 
 
 SPEC = """\
