@@ -84,7 +84,7 @@ def test_the_machine_is_lost_at_every_point(pipeline: Pipeline, bucket: Bucket, 
     whole = sorted(set(_in_place(bucket)) - {unfinished})
     spec = str(pipeline.write_spec())
     listed = facts(pipeline, eos, "list", spec)["savepoints"]
-    assert [each["folder"].rpartition("/")[2] for each in listed if each["is_savepoint"]][0] in taken["folder"]
+    assert next(each["folder"] for each in listed if each["is_savepoint"]) == taken["folder"], "newest first"
     assert {each["folder"].rpartition("/")[2]: each["is_savepoint"] for each in listed} == {
         unfinished: False,
         **dict.fromkeys(whole, True),
@@ -105,7 +105,7 @@ def test_the_machine_is_lost_at_every_point(pipeline: Pipeline, bucket: Bucket, 
     killed = begin_from(pipeline, taken["folder"], "--take-over", arm="savepoint-downloaded@1")
     killed.kill_at("savepoint-downloaded@1")
     scratch = pipeline.folder / pipeline.spec["checkpoint"]["scratch"]
-    assert [path for path in (scratch / "download").rglob("*.sst")] != []
+    assert list((scratch / "download").rglob("*.sst")) != []
     assert not pipeline.was_born()
     given = ("--until-caught-up", "--from-savepoint", taken["folder"], "--take-over")
     pipeline.command("run", *given).succeed()  # on the same machine
@@ -172,7 +172,7 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
 
 @pytest.mark.timeout(600)
 def test_a_writer_on_a_frozen_machine_is_discarded(pipeline: Pipeline, bucket: Bucket, eos: CommandLine) -> None:
-    """It goes on later: it is refused, says so, and leaves nothing that could be used. Copies in folders work as ever."""
+    """It goes on later: it is refused, says so, and leaves nothing that could be used. Then a copy in a folder is used."""
     put_location(pipeline, bucket)
     pipeline.workload.produce(_FIRST)
     pipeline.catch_up()
