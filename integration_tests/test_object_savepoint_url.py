@@ -172,7 +172,7 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
 
 @pytest.mark.timeout(600)
 def test_a_writer_on_a_frozen_machine_is_discarded(pipeline: Pipeline, bucket: Bucket, eos: CommandLine) -> None:
-    """It goes on later: it is refused, says so, and leaves nothing that could be used. Then a copy in a folder is used."""
+    """It goes on later: it is refused, says so, and leaves nothing that is used. Then a copy in a folder is."""
     put_location(pipeline, bucket)
     pipeline.workload.produce(_FIRST)
     pipeline.catch_up()

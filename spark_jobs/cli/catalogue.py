@@ -398,6 +398,14 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "Change the spec back, or leave their state and positions behind by `--allow-non-restored-state`.",
             ),
             ("A sink has not committed everything yet.", "Run `eos run SPEC --until-caught-up`, then take it."),
+            (
+                "In an object store: another user discarded it while it was written.",
+                "Take another one. Discard an unfinished savepoint only after its writer has ended.",
+            ),
+            (
+                "The store did not answer to the last request.",
+                "`eos savepoint list` shows whether it exists once the store answers.",
+            ),
         ),
     ),
     "EOS-HEAD": Section(

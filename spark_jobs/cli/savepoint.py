@@ -63,7 +63,7 @@ One = Annotated[
 OptionsOf = Annotated[
     Path | None,
     typer.Option(
-        "--spec", metavar="SPEC", show_default=False, help="Of a URL: use the options of this spec's object store."
+        "--spec", metavar="SPEC", show_default=False, help="With a URL: use the options of this spec's object store."
     ),
 ]
 
@@ -168,7 +168,9 @@ def dispose_one(
     options_of: OptionsOf = None,
     unfinished: Annotated[
         bool,
-        typer.Option("--unfinished", help="Of a URL: discard a savepoint whose writer has ended without finishing it."),
+        typer.Option(
+            "--unfinished", help="With a URL: discard a savepoint whose writer has ended without finishing it."
+        ),
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,

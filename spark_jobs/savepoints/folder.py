@@ -26,7 +26,7 @@ PARTIAL: Final = ".partial"
 
 @dataclass(frozen=True, slots=True)
 class FolderPlace:
-    """See Place. A writer holds a lock in its folder, so that others know when it has ended."""
+    """See Place. A writer holds a lock in its folder: others know by it when the writer has ended."""
 
     folder: Path
 
@@ -68,7 +68,7 @@ def _found(path: Path) -> Iterator[Found]:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """See Writing."""
+    """A savepoint in a folder that nothing uses."""
 
     partial: Path
     target: Path
@@ -105,7 +105,7 @@ def _copy(source: Path, target: Path) -> Entry:
 
 @dataclass(frozen=True, slots=True)
 class FolderSavepoint:
-    """See Savepoint."""
+    """A savepoint in its own folder."""
 
     at: Path
 
@@ -147,6 +147,6 @@ class FolderSavepoint:
     def discard(self) -> None:
         message = f"{self.at} is a folder"
         remedy = (
-            "the next savepoint that is written beside it deletes what a killed writer has left; or delete it by hand"
+            "the next savepoint that is written beside it deletes the files of a killed writer; or delete them by hand"
         )
         raise SavepointError(message, remedy=remedy)

@@ -1,7 +1,7 @@
 """The format of a savepoint: plain files, and `manifest.json`, which names each with its hash.
 
-The manifest is written last: without one it is no savepoint. It holds no absolute path, so that a savepoint may be
-copied anywhere. Later versions read every format there has been (tests/golden).
+The manifest is written last: without one it is no savepoint. It holds no absolute path: a savepoint may be copied
+anywhere. Later versions read every format there has been (tests/golden).
 """
 
 from __future__ import annotations

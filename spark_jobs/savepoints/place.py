@@ -1,4 +1,4 @@
-"""What a place of savepoints does, and each savepoint in it: a folder of this machine, or a part of an object store.
+"""Interfaces of a place of savepoints and of one savepoint: in a folder of this machine, or in an object store.
 
 Both hold the same files under the same names, so a savepoint may be copied from one to the other by any tool.
 """
@@ -53,7 +53,7 @@ class Place(Protocol):
         """Create the place. Delete unfinished savepoints there whose writer has ended for certain."""
 
     def begin(self, stem: str) -> AbstractContextManager[Writing]:
-        """Begin a savepoint under a new name with this beginning. What an error leaves is never used."""
+        """Begin a savepoint under a new name with this beginning. After an error its files are never used."""
 
     def found(self) -> list[Found]:
         """Return the savepoints of the place, newest first. Reads only their manifests. Empty: there are none yet."""
@@ -70,23 +70,23 @@ class Savepoint(Protocol):
         """Read the manifest."""
 
     def damage(self, manifest: Manifest) -> list[str]:
-        """Return what is missing, cut short, altered, or there without being named. Reads every byte."""
+        """Return each file that is missing, cut short, altered, or not named. Reads every byte."""
 
     def content(self, path: str, manifest: Manifest) -> bytes:
         """Read one small file. Raises SavepointError also where the savepoint does not have it."""
 
     def opened(self, scratch: Path) -> AbstractContextManager[Whole]:
-        """Return the savepoint as a folder, for this block. `scratch`: a folder with room for a copy."""
+        """Yield the savepoint as a folder. `scratch`: a folder where a copy has room."""
 
     def dispose(self) -> Manifest:
-        """Delete the savepoint and nothing else. The manifest is deleted first: what is left is not a savepoint.
+        """Delete the savepoint and nothing else. The manifest is deleted first: the rest is not a savepoint.
 
-        Raises SavepointError, with nothing deleted, for what is not a savepoint, and for one that holds other files.
+        Raises SavepointError, with nothing deleted, if it is not a savepoint, or holds other files.
         """
 
     def discard(self) -> None:
         """Delete an unfinished savepoint, whose writer can no longer finish it.
 
-        Raises SavepointError, with nothing deleted, for a savepoint, for files of others, and for a folder: the next
-        writer deletes what is unfinished there.
+        Raises SavepointError, with nothing deleted, if it is a savepoint, if it holds other files, and in a folder:
+        there the next writer deletes unfinished ones.
         """

@@ -17,7 +17,7 @@ class Progress:
     def __init__(self, doing: str, total: int) -> None:
         """
         Args:
-            doing: the transfer, for the log.
+            doing: names the transfer in the log.
             total: bytes that it will transfer.
         """
         self._doing = doing

@@ -1,14 +1,14 @@
 """Savepoints in an object store or in HDFS: one object for each file, and the manifest last.
 
-A store has no rename, so a savepoint is written under its name. Its manifest makes it one: a put that creates the
-object only where none exists. Objects without a manifest are an unfinished savepoint, which nothing uses.
+A store has no rename, so a savepoint is written under its name. It is one with its manifest: a put that creates
+the object only where none exists. Objects without a manifest are an unfinished savepoint, which nothing uses.
 
 Rules (H42; `tests/model/savepoints.py` tries every order of the requests):
 
 - A writer publishes its manifest only after every other object is durable.
 - A lost answer to the manifest is looked up, never repeated. If the look-up fails too, the writer deletes nothing: its
   manifest may arrive later.
-- Nobody can know whether a writer elsewhere has ended, and no clocks are compared. So a user discards an unfinished
+- No process can know whether a writer elsewhere has ended, and no clocks are compared. So a user discards an unfinished
   savepoint. First a mark takes the name of the manifest, by the same kind of put. The writer's manifest is then
   refused, and the writer reports it. The mark stays.
 - A disposal deletes the manifest first.
@@ -83,7 +83,7 @@ def _each(jobs: Mapping[str, _T], do: Callable[[str, _T], _R]) -> Iterator[tuple
 
 
 class StorePlace:
-    """See Place."""
+    """A part of a store with a folder for each savepoint."""
 
     def __init__(self, address: ObjectAddress) -> None:
         """Send nothing. Raises SavepointError for options that cannot be right."""
@@ -91,7 +91,7 @@ class StorePlace:
         self._storage = _open(address)
 
     def prepare(self) -> None:
-        """See Place. Nothing: nobody knows whether a writer has ended."""
+        """See Place. Nothing: no process knows whether a writer has ended."""
 
     @contextmanager
     def begin(self, stem: str) -> Iterator[_Writing]:
@@ -133,7 +133,7 @@ def _found(name: str, address: ObjectAddress) -> list[Found]:
 
 
 class _Writing:
-    """See Writing."""
+    """A savepoint under its own name, without its manifest."""
 
     def __init__(self, address: ObjectAddress) -> None:
         self._address = address
@@ -167,7 +167,7 @@ class _Writing:
         return self._address
 
     def give_up(self) -> None:
-        """Delete what was written, unless it may be a savepoint. A failure of the store is a warning."""
+        """Delete the objects of this writer, unless they may be a savepoint. A failure of the store is a warning."""
         if self._may_be_one:
             return
         try:
@@ -198,7 +198,7 @@ def _put(storage: TreeStorage, name: str, content: BinaryIO) -> Entry:
 
 
 class StoreSavepoint:
-    """See Savepoint."""
+    """A savepoint whose files are objects."""
 
     def __init__(self, at: ObjectAddress) -> None:
         """Send nothing. Raises SavepointError for options that cannot be right."""
@@ -298,7 +298,7 @@ class StoreSavepoint:
         self._delete({name: None for name in names if _OWN_FILE.fullmatch(name) and name != manifests.NAME})
 
     def _delete(self, names: Mapping[str, None]) -> None:
-        """Delete these objects of what is no longer a savepoint, and folders that are empty then."""
+        """Delete these objects, which are no longer a savepoint, and folders that are empty then."""
         try:
             for _ in _each(names, lambda name, _: self._storage.delete(name)):
                 pass
@@ -321,7 +321,7 @@ class StoreSavepoint:
         return sorted(found) + [f"{path}: not part of the savepoint" for path in self._strangers(manifest)]
 
     def _read(self, path: str, entry: Entry, target: Path | None) -> str:
-        """Return what is wrong with one file; empty: nothing. Reads no more bytes than the manifest names."""
+        """Return the damage of one file; empty: none. Reads no more bytes than the manifest names."""
         try:
             with _naming(), self._storage.open(path) as content, ExitStack() as stack:
                 size = content.seek(0, os.SEEK_END)
