@@ -57,7 +57,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint shares its files with Spark",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
+        path="spark_jobs/savepoints/folder.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
 """,
