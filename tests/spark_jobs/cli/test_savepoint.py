@@ -153,6 +153,27 @@ def test_in_an_object_store(spec: Path, bucket: Bucket, capsys: pytest.CaptureFi
     assert bucket.listed() == ["kept/savepoint-bbbbbb-5-0123456789abcdef/manifest.json"]
 
 
+def test_progress_of_a_transfer_is_shown_beside_the_facts(
+    spec: Path, bucket: Bucket, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.savepoints.progress._INTERVAL_S", 0.0)
+    options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
+    spec.write_text(
+        files.SPEC.replace(
+            "location: state", f"location: state, log: 's3://{bucket.name}/log', log_options: {{{options}}}"
+        )
+    )
+    assert run_command_line(["savepoint", str(spec), f"s3://{bucket.name}/kept", "--json"]) == 0
+    shown = capsys.readouterr()
+    taken = json.loads(shown.out)
+    assert f"writing {taken['folder']}: " in shown.err
+    assert shown.err.count(" bytes\n") > 10
+    assert run_command_line(["savepoint", "inspect", taken["folder"], "--spec", str(spec), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"reading {taken['folder']}: {taken['bytes']:,} of {taken['bytes']:,} bytes" in shown.err
+    assert json.loads(shown.out)["damage"] == []
+
+
 def test_a_running_pipeline_is_asked_for_one_in_a_store(spec: Path, bucket: Bucket) -> None:
     """The request names the URL, and the driver's spec has the options."""
     options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)

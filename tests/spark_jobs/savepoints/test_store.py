@@ -12,10 +12,11 @@ import pytest
 
 from connectors.spec import Spec, load_spec
 from eos.errors import SavepointError, SpecError
+from spark_jobs.operations.upgrade import _savepoints
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import store
 from spark_jobs.savepoints.folder import FolderPlace
-from spark_jobs.savepoints.places import parse
+from spark_jobs.savepoints.places import default_place, parse
 from spark_jobs.savepoints.store import StorePlace, StoreSavepoint
 from spark_jobs.savepoints.take import Taken, take
 from tests import savepoint_files as files
@@ -348,6 +349,22 @@ def test_a_disk_without_room_is_named(taken: Taken, tmp_path: Path) -> None:
     refused = pytest.raises(SavepointError, match=r"cannot be downloaded: .*scratch")
     with refused, savepoint_of(taken).opened(tmp_path / "scratch"):
         pytest.fail("nothing is given out")
+
+
+def test_an_upgrade_reads_the_savepoints_of_the_store(spec: Spec, bucket: Bucket, tmp_path: Path) -> None:
+    options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
+    (tmp_path / "s.yaml").write_text(SPEC % f"location: 's3://{bucket.name}/eos', location_options: {{{options}}}")
+    loaded = load_spec(tmp_path / "s.yaml", {})
+    assert list(_savepoints(loaded)) == []
+    taken = take(spec, default_place(loaded))
+    assert key_of(taken, "").startswith("eos/savepoints/savepoint-bbbbbb-5-")
+    bucket.write("eos/savepoints/newer/manifest.json", b'{"kind": "eos-savepoint", "format": 2}')
+    bucket.write("eos/savepoints/savepoint-bbbbbb-5-012345/head.json", b"{}")
+    found = {finding.check: (finding.ok, finding.detail) for _, finding in _savepoints(loaded)}
+    name = str(taken.at).rpartition("/")[2]
+    assert found.keys() == {name, "newer"}
+    assert (found[name], found["newer"][0]) == ((True, "checkpoint 5"), False)
+    assert "has format 2" in found["newer"][1]
 
 
 SPEC = """\
