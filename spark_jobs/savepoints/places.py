@@ -10,7 +10,8 @@ from connectors.spec import Spec
 from eos.errors import SpecError
 from spark_jobs.savepoints.folder import FolderPlace, FolderSavepoint
 from spark_jobs.savepoints.place import At, Place, Savepoint
-from spark_jobs.savepoints.store import StorePlace, StoreSavepoint
+from spark_jobs.savepoints.store import StorePlace
+from spark_jobs.savepoints.store_savepoint import StoreSavepoint
 from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError
 

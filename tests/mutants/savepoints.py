@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _STORE: Final = "spark_jobs/savepoints/store.py"
+_IN_STORE: Final = "spark_jobs/savepoints/store_savepoint.py"
 _STORE_TESTS: Final = "tests/spark_jobs/savepoints/test_store.py"
 
 MUTANTS: Final = (
@@ -220,15 +221,15 @@ MUTANTS: Final = (
     Mutant(
         name="an unfinished savepoint is deleted without a mark (H42)",
         rule="H42",
-        path=_STORE,
-        before="                _put(self._storage, manifests.NAME, io.BytesIO(DISCARDED))\n",
+        path=_IN_STORE,
+        before="                put(self._storage, manifests.NAME, io.BytesIO(DISCARDED))\n",
         after="                pass\n",
         caught_by=(f"{_STORE_TESTS}::test_an_unfinished_one_is_discarded_and_its_writer_is_refused",),
     ),
     Mutant(
         name="files of others in a store are deleted with a savepoint",
         rule="docs/how-to/savepoints.md",
-        path=_STORE,
+        path=_IN_STORE,
         before="        if others := self._strangers(manifest):\n",
         after="        if others := ():\n",
         caught_by=(f"{_STORE_TESTS}::test_files_of_others_are_not_deleted_with_it",),
@@ -236,7 +237,7 @@ MUTANTS: Final = (
     Mutant(
         name="a disposal in a store deletes the manifest last (H42)",
         rule="H42",
-        path=_STORE,
+        path=_IN_STORE,
         before="""            self._storage.delete(manifests.NAME)
         self._delete(dict.fromkeys(manifest.files))
 """,
@@ -248,7 +249,7 @@ MUTANTS: Final = (
     Mutant(
         name="a file of a savepoint in a store that was altered is not noticed",
         rule="docs/how-to/savepoints.md",
-        path=_STORE,
+        path=_IN_STORE,
         before='        return "" if digest.hexdigest() == entry.sha256 else "its content does not match its hash"\n',
         after='        return "" if digest.hexdigest() else "its content does not match its hash"\n',
         caught_by=(f"{_STORE_TESTS}::test_damage_is_found_before_anything_is_used",),
@@ -256,7 +257,7 @@ MUTANTS: Final = (
     Mutant(
         name="a manifest in a store names a file outside its savepoint",
         rule="docs/how-to/savepoints.md",
-        path=_STORE,
+        path=_IN_STORE,
         before="""                check_name(path)
         except""",
         after="""                str(path)

@@ -14,10 +14,11 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SavepointError, SpecError
 from spark_jobs.operations.upgrade import _savepoints
 from spark_jobs.savepoints import manifest as manifests
-from spark_jobs.savepoints import store
+from spark_jobs.savepoints import store_savepoint
 from spark_jobs.savepoints.folder import FolderPlace
 from spark_jobs.savepoints.places import default_place, parse
-from spark_jobs.savepoints.store import StorePlace, StoreSavepoint
+from spark_jobs.savepoints.store import StorePlace
+from spark_jobs.savepoints.store_savepoint import DISCARDED, StoreSavepoint
 from spark_jobs.savepoints.take import Taken, take
 from tests import savepoint_files as files
 from tests.object_store import Behaviour, Bucket, Request, Wire, lost_answer, lost_request, through
@@ -194,7 +195,7 @@ def test_an_unfinished_one_is_discarded_and_its_writer_is_refused(spec: Spec, bu
         writing.write({"spark/offsets/5": b"late"}, {})
         writing.publish(b"{}")
     assert "only if its writer has ended" in caught.value.remedy
-    assert [bucket.content(key) for key in bucket.listed()] == [store.DISCARDED]
+    assert [bucket.content(key) for key in bucket.listed()] == [DISCARDED]
     (found,) = place.found()
     assert (found.manifest, found.is_unfinished, found.why) == (None, True, "discarded: it was unfinished")
     unfinished.discard()
@@ -298,7 +299,7 @@ def test_a_manifest_with_other_values_is_damaged(taken: Taken, bucket: Bucket, e
 
 
 def test_a_manifest_without_end_is_not_read(taken: Taken, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "_MAX_SMALL", 100)
+    monkeypatch.setattr(store_savepoint, "_MAX_SMALL", 100)
     with pytest.raises(SavepointError, match=r"manifest\.json is damaged: it is too large"):
         savepoint_of(taken).manifest()
     with pytest.raises(SavepointError, match="missing, or too large"):
