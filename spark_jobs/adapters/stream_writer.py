@@ -38,6 +38,7 @@ from spark_jobs.query.streaming_api import DataSourceStreamArrowWriter, WriterCo
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
+from spark_jobs.savepoints.job import remember
 from spark_jobs.session.arrow import to_arrow
 from twophase.codec import decode_committable, encode_committable
 from twophase.ids import Scope
@@ -168,6 +169,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             with recover(spec, sinks, log, None, session=self._session()) as recovered:
                 driver = recovered.driver
                 driver.set_query(query_id)
+                remember(spec, driver.owned.incarnation, self._folder)
                 sinks = [sink.open(schema) for sink in recovered.sinks]
                 self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned
