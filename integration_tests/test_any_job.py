@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.drain import drained_rows
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _CARELESS = PROJECT / "integration_tests" / "jobs" / "careless.py"
 _ANY_SESSION = PROJECT / "integration_tests" / "jobs" / "on_cluster.py"
+_COUNTING = PROJECT / "integration_tests" / "jobs" / "counting.py"
+_HANG_S = 240  # far less than its task would take
 _RECORDS = 1000  # the job takes 500 at a time
 
 
@@ -50,11 +53,11 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
     head = _head(tmp_path)
     assert (head.epoch, head.committed) == (epochs, FILES - 1)
     assert table.prepared(head.incarnation) == []
-    if job == "copy_files.py":  # one process for all of its batches keeps a history
-        history = History.at(tmp_path / "checkpoints" / "copy-files")
-        assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
+    history = History.at(tmp_path / "checkpoints" / "copy-files")
+    assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
+    assert all(each.is_committed for each in history.checkpoints())
+    if job == "copy_files.py":  # as a format no process sees the beginning and the end of a run
         assert [run.ended for run in history.runs()] == ["stopped", None, None, None, None]
-        assert all(each.is_committed for each in history.checkpoints())
 
 
 @pytest.mark.timeout(600)
@@ -91,6 +94,25 @@ def test_what_a_failed_batch_has_prepared_is_rolled_back_at_once(jobs: Jobs, dat
     assert (head.epoch, head.committed) == (3, 0)  # a batch that was written, one that was planned, and the abort
     assert table.prepared(head.incarnation) == []
     assert not table.is_held()
+
+
+@pytest.mark.timeout(300)
+def test_a_task_that_hangs_is_ended_as_a_format(jobs: Jobs, database: str, tmp_path: Path) -> None:
+    """Its query produces no row, so nothing of ours is called: only its process can be ended."""
+    table = SinkTable(database, "records")
+    table.create()
+    expected = write_files(tmp_path / "files")
+    spec = yaml.safe_load((tmp_path / "sink.yaml").read_text())
+    spec["checkpoint"]["timeout"] = "2s"
+    (tmp_path / "sink.yaml").write_text(json.dumps(spec))
+    begun = time.monotonic()
+    process = jobs.start(_COUNTING, str(tmp_path / "files"), "hanging", "until-read")
+    assert process.wait() != 0
+    assert "a task ran longer than checkpoint.timeout (2 s), and its Python worker is ended" in process.output()
+    assert time.monotonic() - begun < _HANG_S
+    assert (table.rows().total(), table.is_held()) == (0, False)
+    jobs.start(EXAMPLES / "files_to_table.py", str(tmp_path / "files")).succeed()
+    assert compare(expected, table.rows()).exact
 
 
 @pytest.mark.timeout(900)

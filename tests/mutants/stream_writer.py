@@ -51,7 +51,7 @@ MUTANTS: Final = (
         name="an abort of an old driver rolls back what a newer one writes",
         rule="H5",
         path="spark_jobs/adapters/stream_writer.py",
-        before="""            if not self._run or _run_of(seen) != self._run or log.state("").newest_planned != number:
+        before="""            if not self._run or last != self._run or log.state("").newest_planned != number:
 """,
         after="""            if log.state("").newest_planned != number:
 """,
