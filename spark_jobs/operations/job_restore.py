@@ -21,7 +21,7 @@ from pathlib import Path
 
 from connectors.registry import build_sink
 from connectors.spec import Spec
-from eos.errors import SavepointError, SpecError
+from eos.errors import IdentityError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history import recorder
 from spark_jobs.observe.history.model import Event
@@ -116,10 +116,10 @@ def _check_empty(folder: Path) -> None:
 
 
 def _log_before(spec: Spec, head: HeadValue | None, folder: Path) -> JobSparkLog:
-    """Return Spark's folder of the incarnation that ends: it shows what a removed sink may hold. It may be lost."""
+    """Return Spark's folder of the incarnation that ends: it shows what a removed sink may hold. It may be lost or damaged."""
     try:
         return jobs.job_log(spec, head) if head is not None else JobSparkLog(folder)
-    except SavepointError:
+    except (SavepointError, IdentityError):
         return JobSparkLog(folder)
 
 
