@@ -190,7 +190,7 @@ def test_of_a_running_job_whose_location_is_lost(counting: _Counting) -> None:
     assert (process.wait(), "--take-over" in process.output()) == (1, True), process.output()
     process = counting.restore(*arguments, "--take-over")
     assert (process.wait(), "out has checkpoints up to 3" in process.output()) == (1, True), process.output()
-    assert not (counting.folder / "head" / "head").exists()
+    assert LocalHead(counting.folder / "head").read() is None
     counting.restore(*arguments, "--take-over", "--accept-duplicates").succeed()
     counting.write(4)
     counting.start().succeed()

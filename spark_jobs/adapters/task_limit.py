@@ -28,7 +28,7 @@ _EXIT: Final = 70
 def limited(
     timeout_s: float, rows: Iterator[pa.RecordBatch], grace_s: float = _GRACE_S
 ) -> Iterator[Iterator[pa.RecordBatch]]:
-    """Yield the rows of a task, which end with PrepareError after `timeout_s`. End the process if the block goes on.
+    """Yield the rows of a task, which end with PrepareError after `timeout_s`. End the process if the block continues.
 
     Called in a Python worker of Spark. `checkpoint.timeout` is the limit.
     """

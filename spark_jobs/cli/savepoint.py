@@ -193,7 +193,7 @@ def restore(
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Restore a job of your own, which writes by `ExactlyOnce` or `format("eos")`, from a savepoint.
+    """Restore a job that writes by `ExactlyOnce` or `format("eos")` from a savepoint.
 
     Stop the job first. Afterwards start it with FOLDER as the `checkpointLocation` of its query. It continues with the
     offsets and the state of the savepoint. A job that still runs is fenced, and a start with the previous folder is

@@ -76,7 +76,7 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     manifest = manifests.checked(allowed.folder)
     check_stopped(spec)
     if is_of_a_job(manifest):
-        message = f"{allowed.folder} is a savepoint of a job of your own, and the spec has sources"
+        message = f"{allowed.folder} is a savepoint of a job with `ExactlyOnce`, and the spec has sources"
         raise SavepointError(message, remedy="give it to `eos savepoint restore`, with the spec of that job")
     sources = [build_source(entry) for entry in spec.sources]
     rows = root_rows(spark, spec, sources)

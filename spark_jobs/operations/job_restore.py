@@ -1,7 +1,7 @@
 """Restore of a job of the user's own: head begins another incarnation at a savepoint, and Spark's folder is filled.
 
 Spark reads its checkpoint before the job's function is called. So the restore is a command, given before the job
-starts. Afterwards the job starts with the new folder as its `checkpointLocation`, and goes on as always.
+starts. Afterwards the job starts with the new folder as its `checkpointLocation`, and continues.
 
 The folder is filled under another name. It gets its name once head has the incarnation. Killed before that, nothing
 has changed that a start of the job does not find. Killed in between, the start is refused, since Spark's checkpoint is
@@ -95,7 +95,7 @@ def _check_kinds(spec: Spec, manifest: Manifest, savepoint: Path) -> None:
         message = (
             f"{savepoint} is a savepoint of {manifest.pipeline}, which `eos run` runs, and the spec has no sources"
         )
-        raise SavepointError(message, remedy="give a savepoint of a job of your own")
+        raise SavepointError(message, remedy="give a savepoint of this job")
 
 
 def _check_empty(folder: Path) -> None:
@@ -116,7 +116,7 @@ def _check_empty(folder: Path) -> None:
 
 
 def _log_before(spec: Spec, head: HeadValue | None, folder: Path) -> JobSparkLog:
-    """Return Spark's folder of the incarnation that ends: it shows what a removed sink may hold. It may be lost or damaged."""
+    """Return Spark's folder of the incarnation that ends, which may be lost. It shows what a removed sink may hold."""
     try:
         return jobs.job_log(spec, head) if head is not None else JobSparkLog(folder)
     except (SavepointError, IdentityError):

@@ -95,7 +95,7 @@ def write(
 
 
 def copy(savepoint: Path, manifest: Manifest, target: Path, path: Path, query_id: str) -> None:
-    """Fill the folder `target` with Spark's folder as it was, and make it survive a power cut. Raises OSError.
+    """Fill the folder `target` with Spark's folder as it was, durably. Raises OSError.
 
     Called for a job of the user's own, whose sources and operators keep their places.
 

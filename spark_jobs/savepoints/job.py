@@ -30,7 +30,7 @@ from twophase.status import Status
 _log: Final = logging.getLogger("eos.savepoint")
 
 FORMAT: Final = 1
-"""Of the stored file."""
+"""Format of the stored file."""
 _SOURCES: Final = "sources"
 _PATIENCE_S: Final = 3.0
 _POLL_S: Final = 0.2

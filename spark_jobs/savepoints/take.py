@@ -61,7 +61,7 @@ class Point:
     status: Status  # as it is
     spark: Path
     plan: plans.Plan | None
-    is_running: bool  # another checkpoint may be done at any moment
+    is_running: bool | None  # another checkpoint may be done at any moment; None: nothing shows it, in a job
 
     @property
     def number(self) -> int:
@@ -80,7 +80,7 @@ def newest(spec: Spec) -> Iterator[Point]:
     if status is None or status.head.committed < 0:
         message = f"{spec.pipeline} has not committed a checkpoint yet: there is nothing to keep"
         raise SavepointError(message, remedy="run it until `eos status` shows one that is committed")
-    head, is_running = status.head, running(spec) is not None
+    head, is_running = status.head, running(spec) is not None if spec.sources else None
     if head.completed > head.committed and not is_running and spec.sources:
         message = (
             f"{spec.pipeline} is stopped, and checkpoint {head.completed} is decided and not yet committed everywhere: "
@@ -141,7 +141,7 @@ class Taken:
 
     folder: Path
     manifest: Manifest
-    was_running: bool
+    was_running: bool | None  # None: not known, in a job
 
 
 def default_folder(spec: Spec) -> Path:

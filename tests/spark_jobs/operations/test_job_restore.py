@@ -118,7 +118,7 @@ def test_the_other_kind_of_pipeline_is_refused(job: tuple[Spec, Path], tmp_path:
     of_eos_run = files.spec_in(tmp_path)
     with pytest.raises(SpecError, match="has sources, so `eos run` runs it"):
         restored(of_eos_run, savepoint, tmp_path / "new")
-    with pytest.raises(SavepointError, match="is a savepoint of a job of your own"):
+    with pytest.raises(SavepointError, match="is a savepoint of a job with `ExactlyOnce`"):
         begin(of_eos_run, cast(SparkSession, None), Allowed(savepoint), lambda _: None)
     files.keep_plan(tmp_path / "state", of_eos_run)
     other = take(of_eos_run, tmp_path / "others").folder
