@@ -52,10 +52,15 @@ def remember(spec: Spec, incarnation: str, folder: Path) -> None:
     documents = open_documents(spec)
     now = JobCheckpoint(str(folder.absolute()), socket.gethostname())
     if find(documents, incarnation) != now:
-        documents.replace(_name(incarnation), json.dumps({"format": FORMAT, **asdict(now)}).encode())
+        keep(documents, incarnation, now)
     plan = Plan(described=describe(spec), spec=spec.text)
     if plans.kept(documents, incarnation) != plan:
         plans.keep(documents, incarnation, plan)
+
+
+def keep(documents: Documents, incarnation: str, checkpoint: JobCheckpoint) -> None:
+    """Store it. Raises HeadError."""
+    documents.replace(_name(incarnation), json.dumps({"format": FORMAT, **asdict(checkpoint)}).encode())
 
 
 def find(documents: Documents, incarnation: str) -> JobCheckpoint | None:

@@ -10,6 +10,7 @@ import pytest
 
 from connectors.registry import open_documents
 from eos.errors import HeadFormatError, SavepointError
+from spark_jobs.operations.upgrade import stored_findings
 from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.take import take
@@ -37,6 +38,16 @@ def test_a_checkpoint_that_a_sink_lacks_is_named(tmp_path: Path, monkeypatch: py
     spec, _ = files.run_job(tmp_path, committed=NEWEST - 1)
     manifest = take(spec).manifest
     assert (manifest.checkpoint_id, manifest.lacking) == (NEWEST - 1, f"checkpoint {NEWEST}")
+
+
+def test_an_upgrade_is_checked_against_it(tmp_path: Path) -> None:
+    spec, spark = files.run_job(tmp_path)
+    found = {finding.check: finding for _, finding in stored_findings(spec)}
+    assert found["Spark's checkpoint"].detail.startswith(f"{spark} on ")
+    path = tmp_path / "state" / "jobs" / f"{INCARNATION}.json"
+    path.write_text(json.dumps({"format": 2, "folder": "/a", "host": "here"}))
+    found = {finding.check: finding for _, finding in stored_findings(spec)}
+    assert (found["Spark's checkpoint"].ok, found["Spark's checkpoint"].fatal) == (False, True)
 
 
 @pytest.mark.parametrize("change", ["unknown", "gone", "another"])
