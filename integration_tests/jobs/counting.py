@@ -1,15 +1,12 @@
 """A job that reads JSON files one after another, and writes each row, or with each file the newest count of its words.
 
-python counting.py SPEC CHECKPOINT FOLDER counts|rows|hanging until-read|until-stopped
+python counting.py SPEC CHECKPOINT FOLDER counts|rows until-read|until-stopped
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Iterator
-from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -25,7 +22,7 @@ _STATE = {
 
 
 def main(spec: str, checkpoint: str, folder: str, way: str, until: str) -> None:
-    """`counts`: by `ExactlyOnce`, with state. `rows`: by `format("eos")`; `hanging`: so that no row arrives.
+    """`counts`: by `ExactlyOnce`, with state. `rows`: by `format("eos")`.
 
     `until-stopped`: until it is killed.
     """
@@ -40,7 +37,6 @@ def main(spec: str, checkpoint: str, folder: str, way: str, until: str) -> None:
         counted = rows.groupBy("word").count().withColumnRenamed("count", "id").select("id", "word")
         writer = counted.writeStream.outputMode("update").foreachBatch(ExactlyOnce(spec))
     else:
-        rows = rows.mapInArrow(_hang, rows.schema) if way == "hanging" else rows
         writer = rows.select("id", "word").writeStream.format("eos").option("spec", spec)
     writer = writer.option("checkpointLocation", checkpoint)
     writer = (
@@ -49,11 +45,6 @@ def main(spec: str, checkpoint: str, folder: str, way: str, until: str) -> None:
         else writer.trigger(processingTime="200 milliseconds")
     )
     writer.start().awaitTermination()
-
-
-def _hang(rows: Iterator[Any]) -> Iterator[Any]:
-    time.sleep(3600)
-    yield from rows
 
 
 if __name__ == "__main__":
