@@ -1,8 +1,8 @@
 """The time limit of a task of `format("eos")`: no driver of ours can cancel Spark's job there.
 
 A task fails with an error if its next rows, or their end, arrive too late. A task that hangs in a call of the sink
-cannot raise one. Its process ends instead, a moment later, and Spark reports a lost Python worker. If the query produces
-no rows at all, Spark does not notice the lost worker: it waits for the rows first.
+cannot raise one. Its process ends instead, a moment later, and Spark reports a lost Python worker. If the query
+produces no rows at all, Spark does not notice the lost worker: it waits for the rows first.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def test_a_task_whose_rows_come_late_fails(slow_at: int) -> None:
             if number < 2:
                 yield _ROWS
 
-    got = []
+    got: list[pa.RecordBatch] = []
     with limited(0.1, slow()) as rows, pytest.raises(PrepareError, match=r"longer than checkpoint.timeout \(0.1 s\)"):
         got.extend(rows)
     assert len(got) == slow_at
