@@ -144,7 +144,7 @@ def test_from_kafka_from_its_end_on(
     Workload(services.kafka_bootstrap, name, 2).produce(100)  # before the first start: not read
     workload = Workload(services.kafka_bootstrap, name, 2)
     process = jobs.start(EXAMPLES / "kafka_to_table.py", services.kafka_bootstrap, name, arm=["before-decide@0"])
-    process.await_file(tmp_path / "spark" / "begin" / "head" / f"{1:020}.json")
+    process.await_file(tmp_path / "spark-begin" / "head" / f"{1:020}.json")
     workload.produce(_RECORDS)
     process.await_point("before-decide@0")
     process.kill()
