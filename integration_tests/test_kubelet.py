@@ -163,17 +163,17 @@ def test_containers_that_are_updated_deleted_and_killed_lose_and_double_nothing(
         namespace.install(release.values("100ms"))
         release.await_drivers()
         pipeline.workload.produce(_RECORDS)
-        await_rows(pipeline)
+        await_rows(pipeline, _START_S)
 
         first, old = pipeline.head.epoch, release.pods()
         namespace.upgrade(release.values("200ms"))
         produced, begin = 0, time.monotonic()
         while not release.is_rolled_out() or old.keys() & release.pods().keys():
             assert time.monotonic() - begin < 2 * _START_S, release.found()
-            pipeline.workload.produce(50)
-            produced += 50
-            time.sleep(0.2)
-        await_rows(pipeline)
+            pipeline.workload.produce(20)
+            produced += 20
+            time.sleep(0.5)
+        await_rows(pipeline, _START_S)
         print(f"{time.monotonic() - begin:.1f} s for an update of two drivers, {produced} records")
         assert first < pipeline.head.epoch <= first + 2, "each of the two may have run the pipeline"
 
@@ -185,7 +185,7 @@ def test_containers_that_are_updated_deleted_and_killed_lose_and_double_nothing(
             if number == 0:
                 kubernetes.request("DELETE", path_of(pod), {"gracePeriodSeconds": 0})
             os.kill(node.process_of(pod), signal.SIGKILL)
-            await_rows(pipeline)
+            await_rows(pipeline, _START_S)
             print(f"{time.monotonic() - begin:.1f} s from the kill of the driver to the last row")
             assert pipeline.head.epoch == epoch + 1
             release.await_drivers()

@@ -127,14 +127,6 @@ class KubernetesNode:
         self._await("containerd", lambda: self._succeeds([*self._ctr, "version"]))
         config = f"--kubeconfig={self._kubernetes.kubeconfig}"
         self._run(
-            "scheduler",
-            str(scheduler),
-            config,
-            "--leader-elect=false",
-            "--secure-port=0",
-            "--authentication-skip-lookup=true",
-        )
-        self._run(
             "kubelet",
             str(kubelet),
             config,
@@ -144,7 +136,9 @@ class KubernetesNode:
             f"--hostname-override={NAME}",
             f"--node-ip={ADDRESS}",
         )
-        self._stack.callback(self._remove_pods)
+        self._stack.callback(self._remove_pods)  # without a scheduler, others do not start instead
+        words = (config, "--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup=true")
+        self._run("scheduler", str(scheduler), *words)
         self._await("the node", self._is_ready)
 
     @property
