@@ -154,7 +154,8 @@ class KubernetesNode:
         def ip(*words: str) -> None:
             done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
             if done.returncode != 0:
-                raise ServiceError(f"`ip {' '.join(words)}` failed: {done.stderr}")
+                remedy = f"If no other node runs on this machine, run: ip link delete {_BRIDGE}"
+                raise ServiceError(f"`ip {' '.join(words)}` failed: {done.stderr}  {remedy}")
 
         ip("link", "add", _BRIDGE, "type", "bridge")
         self._stack.callback(ip, "link", "delete", _BRIDGE)
