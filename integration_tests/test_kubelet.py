@@ -33,7 +33,6 @@ from tests.object_store import Bucket
 from tests.page_http import Client
 
 pytestmark = [
-    pytest.mark.image,
     pytest.mark.helm,
     pytest.mark.kubernetes,
     pytest.mark.node,
