@@ -211,9 +211,12 @@ class KubernetesNode:
             shutil.rmtree(each, ignore_errors=each is not self._folder)
 
     def _write_files(self) -> None:
-        ranges = [[{"subnet": _SUBNET, "gateway": ADDRESS}]]
-        addresses = {"type": "host-local", "dataDir": str(self._folder / "addresses"), "ranges": ranges}
-        addresses["routes"] = [{"dst": "0.0.0.0/0"}]
+        addresses: dict[str, Any] = {
+            "type": "host-local",
+            "dataDir": str(self._folder / "addresses"),
+            "ranges": [[{"subnet": _SUBNET, "gateway": ADDRESS}]],
+            "routes": [{"dst": "0.0.0.0/0"}],
+        }
         plugin = {"type": "bridge", "bridge": _BRIDGE, "isGateway": True, "ipam": addresses}
         network = {"cniVersion": "1.0.0", "name": "pods", "plugins": [plugin]}
         (self._folder / "network").mkdir()
