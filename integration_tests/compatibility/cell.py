@@ -49,7 +49,7 @@ _CONNECTORS: Final = {
 }
 """Kafka sources of Spark. For a version without one the job reads by `eos_kafka`."""
 _CANNOT_REPEAT: Final = {(4, 1)}
-"""Versions whose Kafka source cannot run a batch a second time (SPARK-55271), and without `eos_kafka`: files are read."""
+"""Versions whose Kafka source cannot repeat a batch (SPARK-55271), and that have no `eos_kafka`. Files are read."""
 
 
 @dataclass(frozen=True, slots=True)
