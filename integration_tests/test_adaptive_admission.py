@@ -1,6 +1,6 @@
 """`max_records_per_checkpoint: auto`: under a backlog, with a slow sink, checkpoints take about as long as they should.
 
-One that is under way while the sink gets much slower is planned again, with fewer records.
+One that is under way while the sink gets much slower is replanned, with fewer records.
 
 With EOS_MATRIX_SEED=all the backlog is of three million records, and the sink gets slower on the way, and faster again.
 """
@@ -32,7 +32,7 @@ _LINE = re.compile(r"checkpoint=(\d+) state=committed .*? records=(\d+) .*?durat
 
 _OVERRUN = re.compile(
     r"checkpoint (\d+) was cancelled: it ran longer than such a checkpoint should \((\S+) s\); "
-    r"it is planned again, with at most (\d+) records"
+    r"it is replanned, with at most (\d+) records"
 )
 
 
@@ -118,7 +118,7 @@ def test_a_backlog_goes_in_checkpoints_of_about_one_length(
 
 
 @pytest.mark.timeout(600)
-def test_a_checkpoint_under_way_when_the_sink_gets_slower_is_planned_again(
+def test_a_checkpoint_under_way_when_the_sink_gets_slower_is_replanned(
     pipeline: Pipeline, services: Services, topic: TopicFactory
 ) -> None:
     """At the new rate it would take a minute. The restart strategy allows no failure."""
@@ -128,7 +128,7 @@ def test_a_checkpoint_under_way_when_the_sink_gets_slower_is_planned_again(
         process = pipeline.start()
         _await(pipeline, count // 3)
         link.bytes_per_s /= 40
-        process.await_output("it is planned again, with at most")
+        process.await_output("it is replanned, with at most")
         link.bytes_per_s *= 40
         process.succeed()
     output, done = process.output(), _done(process.output())
@@ -138,6 +138,6 @@ def test_a_checkpoint_under_way_when_the_sink_gets_slower_is_planned_again(
     largest = max(each.records for each in done if each.number < int(number))
     (planned,) = (each.records for each in done if each.number == int(number))
     assert planned <= int(most) <= largest / 2
-    assert f"offsets/{number}: its tasks took too long; nothing of it is decided, and it is planned again" in output
+    assert f"offsets/{number}: its tasks took too long; nothing of it is decided, and it is replanned" in output
     assert pipeline.head.epoch == 2
     _assert_exact(pipeline, count)

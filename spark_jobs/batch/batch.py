@@ -74,7 +74,7 @@ class SparkBatch:
     chains: Sequence[Chain] = ()  # of each branch, if any: the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
-    limit: TimeLimit | None = None  # where the batch may be planned again, with fewer records
+    limit: TimeLimit | None = None  # where the batch may be replanned, with fewer records
     skipping: Skipping | None = None  # where a source leaves bad records out
     naming: Sequence[Source] = ()  # sources whose records name schemas
     report: Callable[[str, TableChange], None] = lambda _sink, _change: None  # a table that a sink has changed

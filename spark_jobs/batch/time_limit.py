@@ -1,4 +1,4 @@
-"""How long the tasks of a checkpoint may take. One that takes longer is aborted, and may be planned again, smaller.
+"""How long the tasks of a checkpoint may take. One that takes longer is aborted, and may be replanned, smaller.
 
 The plan is Spark's `offsets/N`. Nothing is decided by it, and recovery rolls back what its tasks have prepared before
 the plan is deleted (R3, `spark_jobs/query/spark_log_repair.py`). So it is as if a power cut had destroyed the file.
@@ -25,16 +25,16 @@ class TimeLimit:
 
     timeout_s: float  # `checkpoint.timeout`
     admission: Admission
-    overran: int | None = field(default=None, init=False)  # the checkpoint that the next query plans again
+    overran: int | None = field(default=None, init=False)  # the checkpoint that the next query replans
     _ended_by: ConnectorError | None = field(default=None, init=False)
 
     @property
     def seconds(self) -> float:
-        """Of the next attempt."""
+        """How long the tasks of the next attempt may take."""
         return min(self.timeout_s, self.admission.limit_s)
 
     def end_query(self, checkpoint_id: int, error: ConnectorError) -> None:
-        """Have the checkpoint planned again with fewer records, where their number follows the durations.
+        """Have the checkpoint replanned with fewer records, where their number follows the durations.
 
         `error` ends the query. It is no failure for the restart strategy, unless `checkpoint.timeout` has passed.
         """
@@ -44,10 +44,10 @@ class TimeLimit:
             self._ended_by = None if is_failure else error
 
     def resumes(self, error: ConnectorError) -> bool:
-        """Whether the query has ended by this error only for its checkpoint to be planned again by the next query."""
+        """Whether the query has ended by this error only for its checkpoint to be replanned by the next query."""
         if self._ended_by is not error:
             return False
         self._ended_by = None
         most = self.admission.max_records
-        _log.warning("%s; it is planned again, with at most %s records", error.message, most)
+        _log.warning("%s; it is replanned, with at most %s records", error.message, most)
         return True

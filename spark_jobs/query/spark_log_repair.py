@@ -35,7 +35,7 @@ _POLL_S: Final = 0.05
 def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | None = None) -> None:
     """Called once the driver has started, so that nothing undecided is prepared any more (R3).
 
-    `overran`: the checkpoint whose tasks took too long, and which is planned again with fewer records.
+    `overran`: the checkpoint whose tasks took too long, and which is replanned with fewer records.
 
     Two drivers may come to it, and the older one must not delete what the newer one's Spark has written in its place.
     So it is done under a lock, and head is read under it: whoever finds something cut off waits until an older driver
@@ -61,12 +61,12 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | 
 
 
 def _cut(folder: Path, head: HeadValue, overran: int | None) -> list[tuple[Path, str]]:
-    """What Spark would read and cannot, or should not, and why it may go. The order is that of deletion."""
+    """What Spark cannot or should not read, and why it is deleted, in that order."""
     found = []
     if plan_is_cut(plan := folder / "offsets" / str(head.completed + 1)):
         found.append((plan, "a power cut has left it cut off; batch and checkpoint are not decided, and planned anew"))
     elif overran == head.completed + 1 and plan.exists():
-        found.append((plan, "its tasks took too long; nothing of it is decided, and it is planned again"))
+        found.append((plan, "its tasks took too long; nothing of it is decided, and it is replanned"))
     commits = folder / "commits"
     for number in reversed(numbers(commits)):
         if not commit_is_cut(commits / str(number)):

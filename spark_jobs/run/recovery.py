@@ -61,7 +61,7 @@ def recover(
     Called once per epoch: by the runner for each query, by `ExactlyOnce` for each run of a query, by `format("eos")`
     for each batch. Blocks on head, the sinks and the sources. `limits`: by sink, how far it may be behind; a sink with
     a limit may also be away (H32). `follows`: head as the previous driver of this run held it. `listener`: None where
-    each batch is a start, which reads no history. `overran`: a checkpoint that is planned again (`TimeLimit`).
+    each batch is a start, which reads no history. `overran`: a checkpoint that is replanned (`TimeLimit`).
 
     Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError, SourceError, SpecError.
     """

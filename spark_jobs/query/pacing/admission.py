@@ -1,6 +1,6 @@
 """How many records a checkpoint takes: what the spec says, or as many as take about as long as they should.
 
-And how long its tasks may take, before it is planned again with fewer records. Pure.
+And how long its tasks may take, before it is replanned with fewer records. Pure.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Admission(Protocol):
         """How long the tasks of the next one may take."""
 
     def overrun(self) -> bool:
-        """Return whether a new plan of the checkpoint is smaller, whose tasks have taken longer than they may."""
+        """Take fewer records: the tasks took longer than they may. Returns whether the number can change."""
 
     def observe(self, records: int, duration_s: float) -> None:
         """A checkpoint has ended well: so much it took, from its plan to its end."""
@@ -74,7 +74,7 @@ class FixedAdmission:
     limit_s: float = math.inf
 
     def overrun(self) -> bool:
-        """See Admission: a plan is never smaller."""
+        """See Admission: it cannot."""
         return False
 
     def observe(self, records: int, duration_s: float) -> None:
@@ -109,14 +109,14 @@ class AdaptiveAdmission:
 
     @property
     def limit_s(self) -> float:
-        """See Admission. Without limit until a checkpoint was observed: the first ones also wait for Spark."""
+        """See Admission. Nothing is limited before a checkpoint was observed: the first ones also wait for Spark."""
         if not self._took_s:
             return math.inf
         expected_s = max(self.target_s, self._aim_s, self._took_s)
         return max(_OVERRUN * expected_s, _LEAST_LIMIT_S) * 2.0**self._overruns
 
     def overrun(self) -> bool:
-        """See Admission."""
+        """See Admission. At the minimum only the limit changes."""
         self._overruns += 1
         self._probed, self._since = (), 0
         self.records = max(round(self.records * _SHRINK), _LEAST)

@@ -192,7 +192,7 @@ class _Admission:
         (60.0, 0.05, "checkpoint.timeout (0.05 s)"),  # it follows the restart strategy, and is planned again, too
     ],
 )
-def test_a_checkpoint_that_overruns_is_planned_again(
+def test_a_checkpoint_that_overruns_is_replanned(
     jobs: _Jobs, limit_s: float, timeout_s: float, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def cancelled() -> pa.Table:
@@ -210,7 +210,7 @@ def test_a_checkpoint_that_overruns_is_planned_again(
     assert limit.resumes(ended.error) == (limit_s < timeout_s)
     assert not limit.resumes(ended.error)
     assert [each.getMessage() for each in caplog.records] == (
-        [f"{ended.error.message}; it is planned again, with at most 1000 records"] if limit_s < timeout_s else []
+        [f"{ended.error.message}; it is replanned, with at most 1000 records"] if limit_s < timeout_s else []
     )
 
 
