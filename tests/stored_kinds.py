@@ -255,7 +255,7 @@ KINDS: Final[dict[str, Kind]] = {
         why="it ends with its process, and informs only; fields that are not known are passed over",
     ),
     "admission": Kind(
-        ("spark_jobs/query/pacing/pacing.py:RememberedAdmission.observe",),
+        ("spark_jobs/query/pacing/pacing.py:RememberedAdmission._keep",),
         None,
         stored.records_of,
         5000,

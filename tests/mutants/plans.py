@@ -269,6 +269,32 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a plan that overran is deleted though it is decided",
+        rule="R6",
+        path="spark_jobs/query/spark_log_repair.py",
+        before="""    elif overran == head.completed + 1 and plan.exists():
+""",
+        after="""    elif overran is not None and (plan := folder / "offsets" / str(overran)).exists():
+""",
+        caught_by=(
+            "tests/spark_jobs/query/test_spark_log_repair.py"
+            "::test_a_plan_whose_tasks_took_too_long_is_deleted_if_it_is_the_one_that_comes_next",
+        ),
+    ),
+    Mutant(
+        name="after an overrun the limit is the same",
+        rule="docs/reference/checkpoints.md",
+        path="spark_jobs/query/pacing/admission.py",
+        before="""_LEAST_LIMIT_S) * 2.0**self._overruns
+""",
+        after="""_LEAST_LIMIT_S)
+""",
+        caught_by=(
+            "tests/spark_jobs/query/test_pacing.py"
+            "::test_a_sink_that_gets_slower_while_a_checkpoint_is_written_meets_smaller_plans",
+        ),
+    ),
+    Mutant(
         name="a decided plan that is cut off is deleted",
         rule="R2",
         path="spark_jobs/query/spark_log_repair.py",
