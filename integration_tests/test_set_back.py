@@ -41,7 +41,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[CopiedServer]:
     made.down()
 
 
-def _execute(url: str, *statements: str) -> list[tuple[object, ...]]:
+def execute(url: str, *statements: str) -> list[tuple[object, ...]]:
+    """Return the rows of the last statement."""
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         results = [connection.exec_driver_sql(each) for each in statements]
@@ -55,12 +56,12 @@ class ServerWorld(World):
         self.server = server
         database = f"eos_{secrets.token_hex(6)}"
         is_postgres = server.url.startswith("postgresql")
-        _execute(server.url + ("postgres" if is_postgres else ""), f"CREATE DATABASE {database}")
+        execute(server.url + ("postgres" if is_postgres else ""), f"CREATE DATABASE {database}")
         url = f"{server.url}{database}"
-        _execute(url, "CREATE TABLE t (n BIGINT)")
+        execute(url, "CREATE TABLE t (n BIGINT)")
         kind, log = PostgresSink if is_postgres else MySqlSink, LogPlace(machine / "log") if has_log else None
         sink = kind("warehouse", url, "t", log, None).open(SCHEMA)
-        super().__init__(machine, sink, lambda: [int(str(n)) for (n,) in _execute(url, "SELECT n FROM t")], has_log)
+        super().__init__(machine, sink, lambda: [int(str(n)) for (n,) in execute(url, "SELECT n FROM t")], has_log)
 
 
 @pytest.fixture(params=["two-phase", "write-ahead-log"])

@@ -65,7 +65,7 @@ def main() -> int:
         if (not arguments.pyspark or version.startswith(tuple(arguments.pyspark)))
         and (not arguments.python or python in arguments.python)
         and (not arguments.way or way in arguments.way)
-        and not (way == "pipelines" and version < "4.1")
+        and record.is_in(version, way)
     ]
     try:
         services = obtain(arguments.kind, say=_say)

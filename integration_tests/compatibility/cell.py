@@ -38,17 +38,18 @@ from twophase.local_head import LocalHead
 from twophase.status import read_status
 
 RECORDS: Final = 10 * CHECKPOINT_RECORDS
-_KILLS: Final = (Kill("before-decide@1", 1, (2,)), Kill("between-commits@3", 3.5, (1,)))
-_JOB: Final = PROJECT / "integration_tests" / "jobs" / "spark_kafka.py"
+_KILLS: Final[Sequence[Kill]] = (Kill("before-decide@1", 1, (2,)), Kill("between-commits@3", 3.5, (1,)))
+_JOB: Final = PROJECT / "integration_tests" / "jobs" / "any_version.py"
 _CONNECT: Final = PROJECT / "integration_tests" / "jobs" / "connect_files.py"
 _DEFINITIONS: Final = PROJECT / "integration_tests" / "jobs" / "pipeline_files.py"
 _CONNECTORS: Final = {
     (3, 5): "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7",
     (4, 0): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
-    (4, 1): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
     (4, 2): "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
 }
 """Kafka sources of Spark. For a version without one the job reads by `eos_kafka`."""
+_CANNOT_REPEAT: Final = {(4, 1)}
+"""Versions whose Kafka source cannot repeat a batch (SPARK-55271), and that have no `eos_kafka`. Files are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +75,35 @@ def run_yaml(world: World) -> int:
 
 
 def run_job(world: World, sink: str) -> int:
-    """A job of one's own, killed at two points of its checkpoints."""
+    """A job of one's own, killed in the middle of its checkpoints: at two points, or at one where it reads files."""
     table = SinkTable(world.database, "records")
     table.create()
-    workload = Workload(world.services.kafka_bootstrap, world.topic, PARTITIONS)
-    workload.produce(RECORDS)
-    jobs = Jobs(world.folder, world.database)
-    package = _CONNECTORS.get(parsed(pyspark.__version__))
-    if package is not None:
-        jars = resolved(package.replace(":", "-"), [package], world.folder / "jars.log")
-        jobs.environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} pyspark-shell"
-    arguments = (world.services.kafka_bootstrap, world.topic, "kafka" if package else "eos_kafka", sink)
+    jobs, version = Jobs(world.folder, world.database), parsed(pyspark.__version__)
+    if version in _CANNOT_REPEAT:
+        expected = write_files(world.folder / "files")
+        source, place = "files", str(world.folder / "files")
+        kills, checkpoint_rows = _KILLS[:1], ROWS
+    else:
+        workload = Workload(world.services.kafka_bootstrap, world.topic, PARTITIONS)
+        workload.produce(RECORDS)
+        expected, kills, checkpoint_rows = workload.expected, _KILLS, CHECKPOINT_RECORDS
+        source, place = "eos_kafka", f"{world.services.kafka_bootstrap}/{world.topic}"
+        if package := _CONNECTORS.get(version):
+            source = "kafka"
+            jars = resolved(package.replace(":", "-"), [package], world.folder / "jars.log")
+            jobs.environment["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} pyspark-shell"
     try:
-        for kill in _KILLS:
-            process = jobs.start(_JOB, *arguments, arm=[kill.stem])
+        for kill in kills:
+            process = jobs.start(_JOB, source, place, sink, arm=[kill.stem])
             process.await_point(kill.stem)
-            verdict = compare(workload.expected, table.rows())
+            verdict = compare(expected, table.rows())
             assert verdict.clean, f"{kill}: {verdict}"
-            assert verdict.in_sink == kill.checkpoints * CHECKPOINT_RECORDS, f"{kill}: {verdict}"
+            assert verdict.in_sink == kill.checkpoints * checkpoint_rows, f"{kill}: {verdict}"
             process.kill()
-        jobs.start(_JOB, *arguments).succeed()
+        jobs.start(_JOB, source, place, sink).succeed()
     finally:
         jobs.close()
-    return _all_rows(world, table, workload.expected)
+    return _all_rows(world, table, expected)
 
 
 def run_connect(world: World) -> int:

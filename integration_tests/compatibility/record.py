@@ -22,8 +22,14 @@ COLUMNS: Final = {
     "pipelines": "declarative pipeline",
 }
 """Titles of the ways in the table, in its order."""
+_SINCE: Final = {"connect": (4, 0), "pipelines": (4, 1)}
 
 Line = Mapping[str, Any]
+
+
+def is_in(version: str, way: str) -> bool:
+    """Return whether this version of the package `pyspark` has what the way needs of it."""
+    return parsed(version) >= _SINCE.get(way, (0, 0))
 
 
 def read(path: Path = RECORD) -> list[Line]:
@@ -44,7 +50,10 @@ def table(lines: Sequence[Line]) -> str:
     for each in lines:
         rows.setdefault((each["pyspark"], each["python"]), {})[each["way"]] = each
     header = ["PySpark", "Python", *COLUMNS.values()]
-    cells = [[*versions, *(_cell(found.get(way)) for way in COLUMNS)] for versions, found in rows.items()]
+    cells = [
+        [*versions, *(_cell(found.get(way)) if is_in(versions[0], way) else "not in PySpark" for way in COLUMNS)]
+        for versions, found in rows.items()
+    ]
     return "\n".join(_row(each) for each in (header, ["---"] * len(header), *cells))
 
 

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from typing import Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -38,6 +39,7 @@ from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Re
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
 from spark_jobs.batch.skipping import Skipped, Skipping
+from spark_jobs.batch.time_limit import TimeLimit
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
@@ -55,6 +57,9 @@ _JOB_ERRORS = (PySparkException, Py4JError, OSError, EOFError)
 `collect` reads is cut short in silence where the JVM dies."""
 
 
+_OVERRAN: Final = "it ran longer than"
+
+
 @dataclass(slots=True)
 class SparkBatch:
     """Implements twophase.effects.Batch for one call of `foreachBatch`."""
@@ -69,6 +74,7 @@ class SparkBatch:
     chains: Sequence[Chain] = ()  # of each branch, if any: the writers read for themselves, and not `frame`
     ends: EndsHeld = field(default_factory=EndsHeld)  # of the query's run
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
+    limit: TimeLimit | None = None  # where the batch may be replanned, with fewer records
     skipping: Skipping | None = None  # where a source leaves bad records out
     naming: Sequence[Source] = ()  # sources whose records name schemas
     report: Callable[[str, TableChange], None] = lambda _sink, _change: None  # a table that a sink has changed
@@ -325,13 +331,18 @@ class SparkBatch:
         return found.mistake(self.checkpoint_id, rows_written) or acknowledged
 
     def _reason(self, error: BaseException) -> ConnectorError:
-        if self._cancelled:
-            return PrepareError(f"checkpoint {self.checkpoint_id} was cancelled: {self._cancelled}")
-        return translate(error, f"checkpoint {self.checkpoint_id}")
+        if not self._cancelled:
+            return translate(error, f"checkpoint {self.checkpoint_id}")
+        cancelled = PrepareError(f"checkpoint {self.checkpoint_id} was cancelled: {self._cancelled}")
+        if self._cancelled.startswith(_OVERRAN) and self.limit is not None:
+            self.limit.end_query(self.checkpoint_id, cancelled)
+        return cancelled
 
     def _deadline(self) -> AbstractContextManager[None]:
-        reason = f"it ran longer than checkpoint.timeout ({self.timeout_s:g} s)"
-        return ended_after(self.timeout_s, lambda: self.cancel(reason))
+        limit_s, limit = self.timeout_s, "checkpoint.timeout"
+        if self.limit is not None and self.limit.seconds < limit_s:
+            limit_s, limit = self.limit.seconds, "such a checkpoint should"
+        return ended_after(limit_s, lambda: self.cancel(f"{_OVERRAN} {limit} ({limit_s:.3g} s)"))
 
 
 def _of_no_source(sinks: Iterable[str]) -> TargetError:

@@ -397,6 +397,11 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "The spec lacks stateful steps or sources of the savepoint, or a step has other types.",
                 "Change the spec back, or leave their state and positions behind by `--allow-non-restored-state`.",
             ),
+            (
+                "The Spark checkpoint of a job is not known, or is on another machine.",
+                "Start the job once with this version, and give the command on the machine that has the folder.",
+            ),
+            ("The folder for a restored job is not empty.", "Give another folder to `--checkpoint`."),
             ("A sink has not committed everything yet.", "Run `eos run SPEC --until-caught-up`, then take it."),
             (
                 "In an object store: another user discarded it while it was written.",

@@ -12,6 +12,7 @@ from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import position
 from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.job import is_of_a_job
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.place import Found, Savepoint
 from spark_jobs.savepoints.take import Taken
@@ -40,6 +41,9 @@ def lines_of(taken: Taken) -> Iterator[Text]:
     yield out.text(f"  {taken.at}")
     if m.lacking and taken.was_running:
         yield out.text(f"  It does not hold {m.lacking}: decided, and not yet done everywhere when it was taken.")
+    elif m.lacking and is_of_a_job(m):
+        yield out.text(f"  It does not hold {m.lacking}, which a restore from it writes a second time.")
+        yield out.text("  If the job has ended, start it once for a savepoint that holds them, and take another one.")
     elif m.lacking:
         why = "committed in the sinks, and the pipeline ended before Spark marked it as done"
         yield out.text(f"  It does not hold {m.lacking}: {why}. A start from it writes those rows a second time.")

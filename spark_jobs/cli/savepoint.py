@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from spark_jobs.cli.beginning import given_up, given_up_facts
 from spark_jobs.cli.kept import facts_in, facts_of, lines_in, lines_of, listed, table
+from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.transfers import shown_transfers
+from spark_jobs.query.spark_log import local_folder as spark_folder
 from spark_jobs.savepoints.place import Savepoint
 from spark_jobs.savepoints.places import default_place, is_url, parse, place_at, savepoint_at
 from spark_jobs.savepoints.take import take
@@ -34,8 +38,9 @@ savepoint = typer.Typer(
 
     A savepoint is a folder with everything that a pipeline needs to start there: positions, the state of its
     steps, its identity. It may be copied anywhere, and may be in an object store.
-    `eos run SPEC --from-savepoint DIR` starts from it. A running pipeline continues. Exit code: 0; 1 if it
-    cannot be written, is damaged or is not a savepoint; 2 if the spec or the command line is wrong.
+    `eos run SPEC --from-savepoint DIR` starts from it; a job of your own starts after `eos savepoint restore`.
+    A running pipeline continues. Exit code: 0; 1 if it cannot be written, is damaged or is not a savepoint; 2 if
+    the spec or the command line is wrong.
 
     Examples:
 
@@ -50,6 +55,8 @@ savepoint = typer.Typer(
         eos savepoint inspect /backup/orders/savepoint-k2x9qa-41-0f3c9d
 
         eos savepoint dispose /backup/orders/savepoint-k2x9qa-41-0f3c9d
+
+        eos savepoint restore sink.yaml /backup/orders/savepoint-k2x9qa-41-0f3c9d --checkpoint ./spark
     """,
 )
 
@@ -64,6 +71,21 @@ OptionsOf = Annotated[
     Path | None,
     typer.Option(
         "--spec", metavar="SPEC", show_default=False, help="With a URL: use the options of this spec's object store."
+    ),
+]
+Checkpoint = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER", show_default=False, help="The `checkpointLocation` of the job from now on: an empty folder."
+    ),
+]
+Duplicates = Annotated[
+    bool, typer.Option("--accept-duplicates", help="Write the rows after the savepoint a second time.")
+]
+TakeOver = Annotated[
+    bool,
+    typer.Option(
+        "--take-over", help="Take over sinks claimed by another incarnation of the pipeline, and end the current one."
     ),
 ]
 
@@ -206,6 +228,49 @@ def dispose_one(
         out.facts({"ok": True, "folder": str(savepoint.at), **facts})
     else:
         out.show(out.text(shown))
+
+
+@savepoint.command()
+def restore(
+    spec: SpecPath,
+    one: One,
+    checkpoint: Checkpoint,
+    accept_duplicates: Duplicates = False,
+    take_over: TakeOver = False,
+    as_json: AsJson = False,
+    debug: Debug = False,
+) -> None:
+    """Restore a job that writes by `ExactlyOnce` or `format("eos")` from a savepoint.
+
+    Stop the job first. Afterwards start it with FOLDER as the `checkpointLocation` of its query. It continues with the
+    offsets and the state of the savepoint. A job that still runs is fenced, and a start with the previous folder is
+    refused. The sinks of the spec are compared with those of the savepoint; the code of the job is not.
+
+    The command first reports the rows that the sinks already hold. It is refused if rows would be written twice, or
+    sinks taken from another incarnation, until the option for that is given. After an interruption, repeat the command.
+
+    Exit code: 0; 1 if it was refused or a service does not answer; 2 if the spec or the command line is wrong.
+
+    Examples:
+
+        eos savepoint restore sink.yaml /backup/orders/savepoint-k2x9qa-41-0f3c9d --checkpoint ./spark
+    """
+    loaded, target = out.load(spec), spark_folder(checkpoint).absolute()
+    log_to_stderr()
+    from spark_jobs.cli.run import tell  # imports Spark, which takes a second: not for the other commands
+    from spark_jobs.operations.from_savepoint import Allowed
+    from spark_jobs.operations.job_restore import restore as restore_job
+
+    allowed = Allowed(parse(one, loaded), duplicates=accept_duplicates, take_over=take_over)
+    begun = restore_job(loaded, target, allowed, partial(tell, loaded, out.console(quiet=as_json)))
+    if as_json:
+        facts = {"pipeline": loaded.pipeline, "incarnation": begun.head.incarnation, "ended": begun.ended}
+        abandoned = given_up_facts(begun.abandoned)
+        out.facts(
+            {"ok": True, "folder": str(target), "checkpoint_id": begun.head.completed, **facts, "abandoned": abandoned}
+        )
+    else:
+        out.show(*given_up(begun.abandoned), out.text(f"Restored: start the job with checkpointLocation {target}."))
 
 
 def _open(one: str, options_of: Path | None) -> Savepoint:

@@ -29,6 +29,7 @@ from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes
+from spark_jobs.savepoints.job import is_of_a_job
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.place import At
 from spark_jobs.savepoints.places import savepoint_at
@@ -40,6 +41,7 @@ from twophase.head_value import HeadValue
 from twophase.positions import is_before
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_incarnation
+from twophase.status import Status
 from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 
 
@@ -75,6 +77,9 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     """
     check_stopped(spec)
     with savepoint_at(allowed.at).opened(spec.checkpoint.folder) as savepoint:
+        if is_of_a_job(savepoint.manifest):
+            message = f"{allowed.at} is a savepoint of a job with `ExactlyOnce`, and the spec has sources"
+            raise SavepointError(message, remedy="give it to `eos savepoint restore`, with the spec of that job")
         sources = [build_source(entry) for entry in spec.sources]
         rows = root_rows(spark, spec, sources)
         start = Start(spark, spec, rows, plan_of(spec, rows), savepoint.folder, savepoint.manifest)
@@ -88,11 +93,7 @@ def _begin(
     spec, manifest, plan, changes = start.spec, start.manifest, start.plan, state.changes
     at = decode_head((start.savepoint / manifests.HEAD).read_bytes())
     status = read_history(spec)
-    if status is not None and status.head.pipeline != spec.pipeline:
-        message = (
-            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
-        )
-        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+    check_location(spec, status)
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = spark_log(spec)
     with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
@@ -107,7 +108,7 @@ def _begin(
             spec.pipeline != manifest.pipeline,
         )
         tell(beginning)
-        _check(spec.pipeline, beginning, allowed)
+        check_allowed(spec.pipeline, beginning, allowed)
         if beginning.goes_on:
             return
         seed = _seed(at, manifest, changes, sources, start.savepoint, plan.sources)
@@ -152,8 +153,17 @@ def _goes_on(
     return same and ours and changes.keeps_numbers and not changes.not_restored
 
 
-def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
-    """Raises what keeps it from being done without another word."""
+def check_location(spec: Spec, status: Status | None) -> None:
+    """Raise IdentityError where head is of a pipeline with another name."""
+    if status is not None and status.head.pipeline != spec.pipeline:
+        message = (
+            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
+        )
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+
+
+def check_allowed(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
+    """Raise IdentityError or SavepointError for a start that needs an option which was not given."""
     changes = beginning.changes
     if changes.not_restored and not allowed.non_restored_state:
         message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
@@ -167,7 +177,7 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
         message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(
             message,
-            remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
+            remedy="continue without the savepoint, or accept that they are written twice: --accept-duplicates",
         )
 
 

@@ -17,6 +17,7 @@ from eos.errors import ConnectorError, HistoryError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.store import History
 from spark_jobs.run.known_sinks import KnownSinks
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.places import default_place, place_at
 from twophase.codec import check_writable
@@ -42,6 +43,8 @@ def stored_findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     yield "head", _tried("records", partial(_records, status))
     yield "head", _tried("requests", partial(_requests, spec))
     yield "query", _tried("plan", partial(_plan, spec, status))
+    if not spec.sources:
+        yield "query", _tried("Spark's checkpoint", partial(_job, spec, status))
     for entry in spec.outputs:
         if entry.name in status.head.sinks:
             yield f"sink {entry.name}", _tried("rows and transactions", partial(_sink, spec, entry, status))
@@ -86,6 +89,11 @@ def _requests(spec: Spec) -> str:
 def _plan(spec: Spec, status: Status) -> str:
     found = plans.kept(open_documents(spec), status.head.incarnation)
     return "the names of its steps are known" if found is not None else "the names of its steps are not known"
+
+
+def _job(spec: Spec, status: Status) -> str:
+    found = jobs.find(open_documents(spec), status.head.incarnation)
+    return f"{found.folder} on {found.host}" if found is not None else "not known before the next start of the job"
 
 
 def _sink(spec: Spec, entry: SinkEntry, status: Status) -> str:

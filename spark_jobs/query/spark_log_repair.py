@@ -1,4 +1,4 @@
-"""What a power cut has left of Spark's checkpoint, taken away before Spark reads it.
+"""What a power cut has left of Spark's checkpoint, or a plan that is too large, deleted before Spark reads it.
 
 Spark syncs neither `offsets/N` nor `commits/N`: one may be there by its name alone, and Spark starts on none that it
 cannot read. What nothing decided rests on is deleted, as if the power cut had taken all of it: a plan that is not
@@ -32,8 +32,10 @@ _PATIENCE_S: Final = 20.0
 _POLL_S: Final = 0.05
 
 
-def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
+def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | None = None) -> None:
     """Called once the driver has started, so that nothing undecided is prepared any more (R3).
+
+    `overran`: the checkpoint whose tasks took too long, and which is replanned with fewer records.
 
     Two drivers may come to it, and the older one must not delete what the newer one's Spark has written in its place.
     So it is done under a lock, and head is read under it: whoever finds something cut off waits until an older driver
@@ -44,11 +46,11 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
     """
     head = driver.owned
     folder = log.folder(head.incarnation)
-    if not _cut(folder, head):
+    if not _cut(folder, head, overran):
         return
     with _alone(folder):
         driver.check_owned()
-        for path, why in _doomed(folder, head):
+        for path, why in _doomed(folder, head, overran):
             if path.parent.name == "offsets":
                 log.forget_plan(head.incarnation, int(path.name))
             else:
@@ -58,11 +60,13 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener) -> None:
             listener.on_event(Event(time.time(), "mended", message, checkpoint_id=head.completed + 1))
 
 
-def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
-    """What Spark would read and cannot, and why it may go. The order is that of deletion."""
+def _cut(folder: Path, head: HeadValue, overran: int | None) -> list[tuple[Path, str]]:
+    """What Spark cannot or should not read, and why it is deleted, in that order."""
     found = []
     if plan_is_cut(plan := folder / "offsets" / str(head.completed + 1)):
         found.append((plan, "a power cut has left it cut off; batch and checkpoint are not decided, and planned anew"))
+    elif overran == head.completed + 1 and plan.exists():
+        found.append((plan, "its tasks took too long; nothing of it is decided, and it is replanned"))
     commits = folder / "commits"
     for number in reversed(numbers(commits)):
         if not commit_is_cut(commits / str(number)):
@@ -73,9 +77,9 @@ def _cut(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
     return found
 
 
-def _doomed(folder: Path, head: HeadValue) -> list[tuple[Path, str]]:
+def _doomed(folder: Path, head: HeadValue, overran: int | None) -> list[tuple[Path, str]]:
     """`_cut`, and before it a plan upon state that only a commit that is cut off could tell."""
-    cut, last, commits = _cut(folder, head), head.completed, folder / "commits"
+    cut, last, commits = _cut(folder, head, overran), head.completed, folder / "commits"
     lost = [path for path, _ in cut if path.parent == commits]
     if not lost or next(folder.glob("state/*/_metadata"), None) is None:
         return cut

@@ -19,6 +19,7 @@ from connectors.spec import Spec
 from spark_jobs.batch.attempts import RejectionPeriod
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.skipping import Skipping
+from spark_jobs.batch.time_limit import TimeLimit
 from spark_jobs.observe import schema_events
 from spark_jobs.observe.activity import Activity, checkpoint_activity, idle_activity
 from spark_jobs.observe.report import Listener
@@ -73,6 +74,7 @@ class QueryRun:
     withheld: Withheld
     lag: LagMonitor
     period: RejectionPeriod = field(default_factory=RejectionPeriod)
+    limit: TimeLimit | None = None
     failure: BaseException | None = None  # the error that ended the query; Spark only passes on its text
     query: StreamingQuery | None = None
     hit: int | None = None  # the checkpoint that failed
@@ -210,6 +212,7 @@ class QueryRun:
             chains=pipeline.chains,
             ends=self._ends,
             period=self.period,
+            limit=None if pipeline.stateful or self.spec.checkpoint.at_least_once else self.limit,
             skipping=self._skipping,
             naming=pipeline.naming,
             report=lambda sink, made: self.listener.on_event(

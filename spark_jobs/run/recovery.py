@@ -5,7 +5,7 @@
 3. Report the last completed checkpoint: a driver that was killed reported it to nobody.
 4. Start the driver (R1-R3, `twophase/startup.py`): inspect the stores, verify that they agree, claim head and sinks,
    commit what is decided, fence older drivers, abort the rest.
-5. Repair Spark's checkpoint folder: delete the files that a power cut truncated (R4).
+5. Repair Spark's checkpoint folder: delete the files that a power cut truncated, and a plan that was too large (R4).
 6. Store the starting positions of new splits, before Spark reads them (R6, R10).
 7. Offer the sinks for opening. This is the last step, since opening may change a table: nothing older is prepared now.
 """
@@ -54,13 +54,14 @@ def recover(
     follows: HeadSnapshot | None = None,
     limits: Mapping[str, Limit] = NO_LIMITS,
     is_stopping: Callable[[], bool] = lambda: False,
+    overran: int | None = None,
 ) -> Iterator[Recovered]:
     """Start a driver, and yield it with what it found. Its connections are closed at the end.
 
     Called once per epoch: by the runner for each query, by `ExactlyOnce` for each run of a query, by `format("eos")`
     for each batch. Blocks on head, the sinks and the sources. `limits`: by sink, how far it may be behind; a sink with
     a limit may also be away (H32). `follows`: head as the previous driver of this run held it. `listener`: None where
-    each batch is a start, which reads no history.
+    each batch is a start, which reads no history. `overran`: a checkpoint that is replanned (`TimeLimit`).
 
     Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError, SourceError, SpecError.
     """
@@ -84,6 +85,6 @@ def recover(
         driver.start()
         told.on_backlog(driver.owned.waiting)
         if not isinstance(log, JobSparkLog):  # the folder of a user's own query: Spark has read it already
-            mend(driver, log, told)
+            mend(driver, log, told, overran)
         began = starting_points(driver, sources, log) if sources else {}
         yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.folder))

@@ -18,6 +18,7 @@ from connectors.registry import build_sink, build_source, open_documents, open_r
 from connectors.spec import Spec
 from eos.errors import ConnectorError, PrepareError
 from spark_jobs.batch.attempts import RejectionPeriod
+from spark_jobs.batch.time_limit import TimeLimit
 from spark_jobs.observe import schema_events
 from spark_jobs.observe.activity import Activity
 from spark_jobs.observe.head_reader import read_head
@@ -26,7 +27,6 @@ from spark_jobs.observe.log_lines import of_pipeline
 from spark_jobs.observe.report import Listener, Listeners
 from spark_jobs.observe.run_lock import present
 from spark_jobs.observe.withheld import Withheld
-from spark_jobs.query.pacing.admission import Admission
 from spark_jobs.query.pacing.pacing import Pacing, admission_of, paced
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import STATE_PARTITIONS, LocalSparkLog
@@ -60,7 +60,7 @@ class RunResources:
 
     sources: Sequence[Source]
     sinks: Sequence[Sink]
-    admission: Admission
+    limit: TimeLimit
     checkpoint_requests: CheckpointRequests
     restarts: RestartRequests
     pausing: Pausing
@@ -124,7 +124,7 @@ class Runner:
         return RunResources(
             sources,
             [build_sink(self.spec, entry) for entry in self.spec.outputs],
-            admission_of(self.spec.checkpoint, behind=behind),
+            TimeLimit(self.spec.checkpoint.timeout_s, admission_of(self.spec.checkpoint, behind=behind)),
             requests.checkpoint_requests,
             requests.restarts,
             requests.pausing,
@@ -162,7 +162,7 @@ class Runner:
                     else:
                         _log.info("stopped; the running checkpoint was aborted: %s", error.message)
                     return
-                if lasting.period.resumes(error):
+                if lasting.period.resumes(error) or lasting.limit.resumes(error):
                     continue
                 now = time.time()
                 self.listener.on_event(failure(error, now, self._hit))
@@ -204,10 +204,11 @@ class Runner:
                 follows=self._held,
                 limits=limits_of(spec),
                 is_stopping=self.control.is_stopping,
+                overran=lasting.limit.overran,
             ) as recovered,
-            paced(spec.checkpoint, lasting.admission, until_caught_up=self.until_caught_up) as pacing,
+            paced(spec.checkpoint, lasting.limit.admission, until_caught_up=self.until_caught_up) as pacing,
         ):
-            driver = recovered.driver
+            driver, lasting.limit.overran = recovered.driver, None
             self._held = driver.seen
             pipeline = self._build(lasting, recovered, log, pacing)
             self._report_schemas(lasting.sources, pipeline)
@@ -233,6 +234,7 @@ class Runner:
                 lasting.withheld,
                 lasting.lag,
                 lasting.period,
+                lasting.limit,
             )
             lasting.checkpoint_requests.follow(lambda: driver.owned, pacing.ask)
             lasting.lag.follow(lambda: driver.owned)

@@ -32,6 +32,7 @@ from spark_jobs.observe.run_lock import running
 from spark_jobs.query.rebuilt_spark_log import is_filled, spark_log
 from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.query.truncated_files import newest_whole
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Manifest
@@ -58,7 +59,7 @@ class Point:
     status: Status  # as it is
     spark: Path
     plan: plans.Plan | None
-    is_running: bool  # another checkpoint may be done at any moment
+    is_running: bool | None  # another checkpoint may be done at any moment; None: nothing shows it, in a job
 
     @property
     def number(self) -> int:
@@ -73,15 +74,12 @@ def newest(spec: Spec) -> Iterator[Point]:
     Raises SavepointError where none exists, HeadError, IdentityError; FileNotFoundError where a driver has completed
     another one meanwhile; OSError.
     """
-    if not spec.sources:
-        message = f"{spec.pipeline} is written by a job of your own, whose Spark checkpoint is not known here"
-        raise SavepointError(message, remedy="savepoints are of pipelines that `eos run` runs")
-    status = read_history(spec)
+    status = read_history(spec) if spec.sources else jobs.read_settled(spec)
     if status is None or status.head.committed < 0:
         message = f"{spec.pipeline} has not committed a checkpoint yet: there is nothing to keep"
         raise SavepointError(message, remedy="run it until `eos status` shows one that is committed")
-    head, is_running = status.head, running(spec) is not None
-    if head.completed > head.committed and not is_running:
+    head, is_running = status.head, running(spec) is not None if spec.sources else None
+    if head.completed > head.committed and not is_running and spec.sources:
         message = (
             f"{spec.pipeline} is stopped, and checkpoint {head.completed} is decided and not yet committed everywhere: "
             "what of it is in the sinks would not be in the savepoint"
@@ -90,7 +88,8 @@ def newest(spec: Spec) -> Iterator[Point]:
         if spec.checkpoint.is_shared:
             remedy = f"where a driver runs on another machine, wait for its next checkpoint; else {remedy}"
         raise SavepointError(message, remedy=remedy)
-    log, plan = spark_log(spec), plans.kept(open_documents(spec), head.incarnation)
+    log = spark_log(spec) if spec.sources else jobs.job_log(spec, head)
+    plan = plans.kept(open_documents(spec), head.incarnation)
     has_state = plan is not None and bool(plan.operators)
     with log.reading(status, has_state=has_state or spec.has_watermark) as folder:
         number = min(head.committed, newest_whole(folder / "commits"))
@@ -140,7 +139,7 @@ class Taken:
 
     at: At
     manifest: Manifest
-    was_running: bool
+    was_running: bool | None  # None: not known, in a job
 
 
 def take(spec: Spec, into: At | None = None) -> Taken:
@@ -157,7 +156,7 @@ def take(spec: Spec, into: At | None = None) -> Taken:
                 with newest(spec) as point, _pinned(spec, point) as files:
                     return _write(place, point, files)
             except FileNotFoundError as error:  # a newer checkpoint is there by now
-                if attempt == _TRIES - 1 or (running(spec) is None and not spec.checkpoint.is_shared):
+                if attempt == _TRIES - 1 or not _may_run(spec):
                     raise _gone(spec, error) from error
                 _log.info("savepoint: %s has gone meanwhile; the savepoint is repeated", error.filename)
     except OSError as error:
@@ -166,12 +165,18 @@ def take(spec: Spec, into: At | None = None) -> Taken:
     raise AssertionError
 
 
+def _may_run(spec: Spec) -> bool:
+    """Return whether a driver may complete checkpoints meanwhile. A job of the user's own shows no run."""
+    return running(spec) is not None or spec.checkpoint.is_shared or not spec.sources
+
+
 @contextmanager
 def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
     """Spark's files of the checkpoint, by their path in its folder, which stay for this block."""
     with temporary(spec.checkpoint.folder / "pins") as place:
         pins: dict[str, Path] = {}
-        for path in needed(point.spark, point.number):
+        more = () if spec.sources else jobs.source_files(point.spark)
+        for path in (*needed(point.spark, point.number), *more):
             pins[path] = place / path
             pins[path].parent.mkdir(parents=True, exist_ok=True)
             _pin(point.spark / path, pins[path])

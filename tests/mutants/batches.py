@@ -142,13 +142,33 @@ MUTANTS: Final = (
         name="a checkpoint that runs past its timeout is not cancelled",
         rule="R8",
         path="spark_jobs/batch/batch.py",
-        before="""        return ended_after(self.timeout_s, lambda: self.cancel(reason))
+        before="""        return ended_after(limit_s, lambda: self.cancel(f"{_OVERRAN} {limit} ({limit_s:.3g} s)"))
 """,
-        after="""        return ended_after(self.timeout_s, lambda: None if reason else self.cancel(reason))
+        after="""        return ended_after(limit_s, lambda: None)
 """,
         caught_by=(
             "tests/spark_jobs/batch/test_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",
         ),
+    ),
+    Mutant(
+        name="a checkpoint that overruns keeps its plan",
+        rule="docs/reference/checkpoints.md",
+        path="spark_jobs/batch/batch.py",
+        before="""        if self._cancelled.startswith(_OVERRAN) and self.limit is not None:
+""",
+        after="""        if self._cancelled.startswith(_OVERRAN) and self.limit is None:
+""",
+        caught_by=("tests/spark_jobs/batch/test_batch.py::test_a_checkpoint_that_overruns_is_replanned",),
+    ),
+    Mutant(
+        name="a pipeline that is stopped replans its checkpoint",
+        rule="docs/reference/checkpoints.md",
+        path="spark_jobs/batch/batch.py",
+        before="""        if self._cancelled.startswith(_OVERRAN) and self.limit is not None:
+""",
+        after="""        if self.limit is not None:
+""",
+        caught_by=("tests/spark_jobs/batch/test_batch.py::test_a_batch_that_fails_otherwise_keeps_its_plan",),
     ),
     Mutant(
         name="a replayed batch does not bring its state along",
@@ -222,10 +242,10 @@ MUTANTS: Final = (
         name="a cancelled checkpoint names the error of a task that was killed",
         rule="R8",
         path="spark_jobs/batch/batch.py",
-        before="""        if self._cancelled:
-""",
-        after="""        if not self._cancelled and error is None:
-""",
+        before="""        if not self._cancelled:
+            return translate""",
+        after="""        if error is not None:
+            return translate""",
         caught_by=(
             "tests/spark_jobs/batch/test_batch.py::test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort",
         ),

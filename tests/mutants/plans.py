@@ -209,9 +209,9 @@ MUTANTS: Final = (
         name="a plan whose ends are not Spark's is taken",
         rule="H25",
         path="spark_jobs/query/spark_log.py",
-        before="""    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+        before="""    if sorted(held) != sorted(ends_of(offsets_log)):
 """,
-        after="""    if len(held) != len([line for line in lines if line != "-"]):
+        after="""    if len(held) != len(ends_of(offsets_log)):
 """,
         caught_by=(
             "tests/spark_jobs/run/test_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",
@@ -266,6 +266,32 @@ MUTANTS: Final = (
         driver""",
         caught_by=(
             "tests/spark_jobs/query/test_spark_log_repair.py::test_what_a_plan_that_is_cut_off_says_of_state_goes_with_it",
+        ),
+    ),
+    Mutant(
+        name="a plan that overran is deleted though it is decided",
+        rule="R6",
+        path="spark_jobs/query/spark_log_repair.py",
+        before="""    elif overran == head.completed + 1 and plan.exists():
+""",
+        after="""    elif overran is not None and (plan := folder / "offsets" / str(overran)).exists():
+""",
+        caught_by=(
+            "tests/spark_jobs/query/test_spark_log_repair.py"
+            "::test_a_plan_whose_tasks_took_too_long_is_deleted_if_it_is_the_one_that_comes_next",
+        ),
+    ),
+    Mutant(
+        name="after an overrun the limit is the same",
+        rule="docs/reference/checkpoints.md",
+        path="spark_jobs/query/pacing/admission.py",
+        before="""_LEAST_LIMIT_S) * 2.0**self._overruns
+""",
+        after="""_LEAST_LIMIT_S)
+""",
+        caught_by=(
+            "tests/spark_jobs/query/test_pacing.py"
+            "::test_a_sink_that_gets_slower_while_a_checkpoint_is_written_meets_smaller_plans",
         ),
     ),
     Mutant(

@@ -95,7 +95,7 @@ MUTANTS: Final = (
         name="a run does not repair what a power cut has left",
         rule="docs/explanation/protocol.md",
         path="spark_jobs/run/recovery.py",
-        before="""            mend(driver, log, told)
+        before="""            mend(driver, log, told, overran)
 """,
         after="            pass\n",
         caught_by=("tests/spark_jobs/run/test_run.py::test_what_a_power_cut_has_left_is_gone_before_spark_begins",),

@@ -47,7 +47,7 @@ MUTANTS: Final = (
         name="a savepoint of a stopped pipeline lacks what waits for its commit",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
-        before="""    if head.completed > head.committed and not is_running:
+        before="""    if head.completed > head.committed and not is_running and spec.sources:
 """,
         after="""    if head.completed > head.committed and head.completed < 0:
 """,

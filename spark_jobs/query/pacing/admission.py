@@ -1,4 +1,7 @@
-"""How many records a checkpoint takes: what the spec says, or as many as take about as long as they should. Pure."""
+"""How many records a checkpoint takes: what the spec says, or as many as take about as long as they should.
+
+And how long its tasks may take, before it is replanned with fewer records. Pure.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,33 @@ _PROBE_EVERY: Final = 50  # checkpoints
 _PROBE_OFTEN: Final = 8  # where little is known, or more hangs on it
 _OTHER_TIMES: Final = 2.0  # so many times too long: what probes have told was of other times
 _PROBES: Final = 3  # that are remembered: of a busy machine one alone tells little
+_OVERRUN: Final = 2.0
+"""By this factor the tasks of a checkpoint may take longer than the checkpoint before it, or than it should.
+
+A sink may become slower while they write. After each overrun in a row the number of records falls to a quarter, and the
+limit `L` doubles. So if all records of the first plan would take `r` seconds at the new rate, the attempts take
+
+    L, 2 * L, 4 * L, ... until 2**i * L >= r / 4**i
+
+Each overrun took less than `L * (r / L)**(1/3)` seconds, and all together less than twice as long. Where a sink stands
+still for `s` seconds instead, all together take less than `2 * s + L`.
+"""
+_LEAST_LIMIT_S: Final = 8.0  # a quick checkpoint may wait that long for a busy machine, and a restart costs a second
 
 
 class Admission(Protocol):
-    """Asked before each checkpoint is planned, told after each one."""
+    """Asked before each checkpoint is planned and before its tasks run, told after each one."""
 
     @property
     def max_records(self) -> int | None:
         """That the next one takes; None: all there are."""
+
+    @property
+    def limit_s(self) -> float:
+        """How long the tasks of the next one may take."""
+
+    def overrun(self) -> bool:
+        """Take fewer records: the tasks took longer than they may. Returns whether the number can change."""
 
     def observe(self, records: int, duration_s: float) -> None:
         """A checkpoint has ended well: so much it took, from its plan to its end."""
@@ -49,6 +71,11 @@ class FixedAdmission:
     """`max_records_per_checkpoint: 500000`, or none."""
 
     max_records: int | None
+    limit_s: float = math.inf
+
+    def overrun(self) -> bool:
+        """See Admission: it cannot."""
+        return False
 
     def observe(self, records: int, duration_s: float) -> None:
         """Do nothing: the number is fixed."""
@@ -73,10 +100,27 @@ class AdaptiveAdmission:
     _probed: tuple[tuple[int, float], ...] = ()  # the newest checkpoints that were much smaller: records, seconds
     _since: int = 0  # full checkpoints
     _aim_s: float = 0.0  # of the last checkpoint
+    _took_s: float = 0.0  # the last checkpoint; 0: nothing is known yet
+    _overruns: int = 0  # one after another
 
     @property
     def max_records(self) -> int:
         return max(self.records // _PROBE, 1) if self._is_probe_due else self.records
+
+    @property
+    def limit_s(self) -> float:
+        """See Admission. Nothing is limited before a checkpoint was observed: the first ones also wait for Spark."""
+        if not self._took_s:
+            return math.inf
+        expected_s = max(self.target_s, self._aim_s, self._took_s)
+        return max(_OVERRUN * expected_s, _LEAST_LIMIT_S) * 2.0**self._overruns
+
+    def overrun(self) -> bool:
+        """See Admission. At the minimum only the limit changes."""
+        self._overruns += 1
+        self._probed, self._since = (), 0
+        self.records = max(round(self.records * _SHRINK), _LEAST)
+        return True
 
     @property
     def _is_probe_due(self) -> bool:
@@ -95,6 +139,7 @@ class AdaptiveAdmission:
     def observe(self, records: int, duration_s: float) -> None:
         if records <= 0 or duration_s <= 0:
             return  # time has passed in the query, and nothing came
+        self._overruns = 0
         was_probe = self._is_probe_due
         if self._fits(records):
             self._probed = (*self._probed, (records, duration_s))[-_PROBES:]
@@ -104,6 +149,7 @@ class AdaptiveAdmission:
             self._since += 1
         if was_probe:
             return
+        self._took_s = duration_s
         self._aim_s = max(self.target_s, 2 * self._overhead_s(records, duration_s))
         if duration_s > _OTHER_TIMES * self._aim_s:
             self._probed = ()

@@ -185,11 +185,22 @@ class RememberedAdmission:
     def max_records(self) -> int | None:
         return self.adaptive.max_records
 
+    @property
+    def limit_s(self) -> float:
+        return self.adaptive.limit_s
+
+    def overrun(self) -> bool:
+        is_smaller = self.adaptive.overrun()
+        self._keep()
+        return is_smaller
+
     def observe(self, records: int, duration_s: float) -> None:
         before = self.adaptive.records
         self.adaptive.observe(records, duration_s)
-        if self.adaptive.records == before:
-            return
+        if self.adaptive.records != before:
+            self._keep()
+
+    def _keep(self) -> None:
         partial = self.path.with_suffix(".partial")
         try:
             partial.write_text(json.dumps({"max_records": self.adaptive.records}))

@@ -27,6 +27,7 @@ from spark_jobs.batch.acks import acknowledgement, of_source, of_unknown_tables
 from spark_jobs.batch.batch import SparkBatch
 from spark_jobs.batch.dead_letters import Rejected
 from spark_jobs.batch.stopwatch import Stopwatch
+from spark_jobs.batch.time_limit import TimeLimit
 from spark_jobs.batch.writing import COUNTED
 from spark_jobs.observe.history.model import RuleCount
 from spark_jobs.query.expectations import Outcome, Rows
@@ -122,12 +123,13 @@ def _batch(
     timeout_s: float = 60.0,
     letters: Any = None,
     expecting: Sequence[SqlStep] = (),
+    limit: TimeLimit | None = None,
 ) -> SparkBatch:
     frame = SimpleNamespace(sparkSession=SimpleNamespace(sparkContext=jobs))
     found = tuple(branches)
     sinks = [sink.name for branch in found for sink in branch.sinks]
     flow = SimpleNamespace(branches=found, sinks=sinks, expecting=expecting, rejected=lambda _frame: {})
-    return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters)
+    return SparkBatch(cast(Any, frame), 7, cast(Any, flow), stateful, timeout_s, letters, limit=limit)
 
 
 def test_tasks_that_wrote_nothing_for_lack_of_a_table_are_never_decided(jobs: _Jobs) -> None:
@@ -166,6 +168,66 @@ def test_a_timeout_cancels_the_job_and_is_the_reason_of_the_abort(jobs: _Jobs) -
     assert isinstance(ended, Failed)
     assert ended.error.message == "checkpoint 7 was cancelled: it ran longer than checkpoint.timeout (0.05 s)"
     assert set(jobs.cancelled) == {"the query's jobs"}
+
+
+@dataclass
+class _Admission:
+    """That takes fewer records after an overrun."""
+
+    limit_s: float
+    max_records: int = 4_000
+
+    def overrun(self) -> bool:
+        self.max_records //= 4
+        return True
+
+    def observe(self, records: int, duration_s: float) -> None:
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "timeout_s", "why"),
+    [
+        (0.05, 60.0, "such a checkpoint should (0.05 s)"),
+        (60.0, 0.05, "checkpoint.timeout (0.05 s)"),  # it follows the restart strategy, and is planned again, too
+    ],
+)
+def test_a_checkpoint_that_overruns_is_replanned(
+    jobs: _Jobs, limit_s: float, timeout_s: float, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def cancelled() -> pa.Table:
+        assert jobs.is_cancelled.wait(5)
+        raise PySparkException("the job was cancelled")
+
+    jobs.ends = [cancelled]
+    limit = TimeLimit(timeout_s, _Admission(limit_s))
+    ended = _batch(jobs, [_branch("warehouse")], timeout_s=timeout_s, limit=limit).run_writers(SCOPE, direct=False)
+    assert isinstance(ended, Failed)
+    assert not ended.again, "the same plan would overrun once more"
+    assert ended.error.message == f"checkpoint 7 was cancelled: it ran longer than {why}"
+    assert (limit.overran, limit.admission.max_records) == (7, 1_000)
+    assert not limit.resumes(PrepareError("another"))
+    assert limit.resumes(ended.error) == (limit_s < timeout_s)
+    assert not limit.resumes(ended.error)
+    assert [each.getMessage() for each in caplog.records] == (
+        [f"{ended.error.message}; it is replanned, with at most 1000 records"] if limit_s < timeout_s else []
+    )
+
+
+@pytest.mark.parametrize("reason", ["a stop is requested", ""])
+def test_a_batch_that_fails_otherwise_keeps_its_plan(jobs: _Jobs, reason: str) -> None:
+    limit = TimeLimit(60.0, _Admission(30.0))
+    batch = _batch(jobs, [_branch("warehouse")], limit=limit)
+
+    def ended() -> pa.Table:
+        if reason:
+            batch.cancel(reason)
+        raise PySparkException("the job was cancelled")
+
+    jobs.ends = [ended]
+    failed = batch.run_writers(SCOPE, direct=False)
+    assert isinstance(failed, Failed)
+    assert (limit.overran, limit.resumes(failed.error)) == (None, False)
 
 
 @dataclass

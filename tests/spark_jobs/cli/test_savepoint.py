@@ -10,6 +10,7 @@ import pytest
 
 from connectors.spec import load_spec
 from spark_jobs.cli import command_line, output, run_command_line
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import present
 from spark_jobs.savepoints.take import Savepoints
 from tests import savepoint_files as files
@@ -209,3 +210,21 @@ def test_a_url_that_is_wrong_is_refused_before_anything_is_done(
     assert run_command_line([str(spec) if each == "SPEC" else each for each in arguments]) == 2
     assert "EOS-SPEC" in capsys.readouterr().err
     assert not any(path.name.endswith(":") for path in spec.parent.iterdir())
+
+
+def test_a_job_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, _ = files.run_job(tmp_path)
+    taken = facts(capsys, tmp_path / "sink.yaml", tmp_path / "kept")
+    assert taken["was_running"] is None, "nothing shows whether a job runs"
+    to = ["--checkpoint", f"file://{tmp_path}/spark2"]
+    arguments = ["savepoint", "restore", str(tmp_path / "sink.yaml"), taken["folder"], *to]
+    assert run_command_line([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["folder"], found["checkpoint_id"]) == (str(tmp_path / "spark2"), files.NEWEST)
+    assert found["ended"] == files.INCARNATION
+    head = read_head(spec)
+    assert head is not None
+    assert found["incarnation"] == head.incarnation
+    for folder, code, said in ((to[1], 1, "is not empty"), ("s3a://bucket/spark", 2, "is not on a local disk")):
+        assert run_command_line([*arguments[:-1], folder, "--json"]) == code
+        assert said in json.loads(capsys.readouterr().out)["error"]["message"]

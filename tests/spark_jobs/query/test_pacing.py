@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from connectors.spec.settings import CheckpointSettings
@@ -313,6 +314,73 @@ def test_an_outage_is_made_up_for_within_eight_checkpoints(target_s: float, over
     assert 0.5 * before <= admission.records <= 2 * before
 
 
+def _overruns_s(admission: AdaptiveAdmission, sink: _Sink, still_s: float = 0.0) -> list[float]:
+    """The limits of the attempts that overrun, until one ends in time that is no probe."""
+    limits_s: list[float] = []
+    while True:
+        records, is_probe = admission.max_records, admission.max_records < admission.records
+        takes_s = still_s + sink.overhead_s + records * sink.record_s
+        if takes_s <= admission.limit_s:
+            admission.observe(records, takes_s)
+            still_s = 0.0
+            if is_probe:
+                continue
+            return limits_s
+        limits_s.append(admission.limit_s)
+        still_s = max(still_s - admission.limit_s, 0)
+        assert admission.overrun()
+
+
+@given(_target, _overhead, _rate, st.floats(1, 1e6))
+@example(4.0, 0.1, 2e4, 5.0)
+@example(4.0, 0.1, 2e4, 50.0)
+def test_a_sink_that_gets_slower_while_a_checkpoint_is_written_meets_smaller_plans(
+    target_s: float, overhead: float, rate: float, slower: float
+) -> None:
+    """The bounds of `admission._OVERRUN`, as long as a plan can be smaller."""
+    admission, sink = AdaptiveAdmission(target_s), _Sink(overhead * target_s, 1 / rate)
+    assert admission.limit_s == math.inf, "the first checkpoints also wait for Spark"
+    durations = sink.run(admission, 40)
+    limit_s, planned = admission.limit_s, admission.records
+    assert max(2 * durations[-1], 8) <= limit_s <= max(3 * target_s, 8), "no checkpoint of before comes close to it"
+    sink.record_s *= slower
+    limits_s = _overruns_s(admission, sink)
+    assume(admission.records > 100)
+    assert sum(limits_s) < 2 * max(limits_s, default=1)
+    bound_s = limit_s * (planned * sink.record_s / (limit_s - sink.overhead_s)) ** (1 / 3)
+    assert max(limits_s, default=0) <= bound_s + 1e-6
+    assert not _overruns_s(admission, sink), "what has been learned is kept"
+
+
+@given(_target, _overhead, _rate, st.floats(0, 1e4))
+def test_a_sink_that_stands_still_costs_no_more_than_as_long_again(
+    target_s: float, overhead: float, rate: float, still_s: float
+) -> None:
+    admission, sink = AdaptiveAdmission(target_s), _Sink(overhead * target_s, 1 / rate)
+    sink.run(admission, 40)
+    limit_s = admission.limit_s
+    limits_s = _overruns_s(admission, sink, still_s)
+    assert sum(limits_s) <= 2 * still_s + limit_s
+    assert max(limits_s, default=0) <= still_s + limit_s
+
+
+@given(_target, _rate, st.floats(8, 1e3))
+def test_a_sink_that_becomes_slow_however_few_records_come_is_not_planned_again_for_ever(
+    target_s: float, rate: float, overhead_s: float
+) -> None:
+    admission, sink = AdaptiveAdmission(target_s), _Sink(0.0, 1 / rate)
+    sink.run(admission, 40)
+    sink.overhead_s = overhead_s
+    overruns = 0
+    for _ in range(60):
+        takes_s = sink.overhead_s + admission.max_records * sink.record_s
+        if takes_s > admission.limit_s:
+            overruns += admission.overrun()
+        else:
+            admission.observe(admission.max_records, takes_s)
+    assert overruns <= math.log2(overhead_s / 8) + 2
+
+
 @given(st.floats(1.1, 20), _rate)
 @example(2.0, 1e5)
 def test_where_a_checkpoint_takes_too_long_however_small_half_of_its_time_goes_into_records(
@@ -363,8 +431,12 @@ def test_what_was_learned_outlives_the_process(tmp_path: Path) -> None:
     assert admission.max_records == admission_of(settings, behind=True).max_records == 8_000
     (tmp_path / NAME).write_text("{")
     assert admission_of(settings, behind=True).max_records == 4_000
+    (tmp_path / NAME).unlink()
+    assert admission_of(settings, behind=True).overrun()
+    assert admission_of(settings, behind=True).max_records == 1_000, "nor are overruns forgotten"
     settings = settings.model_copy(update={"max_records_per_checkpoint": 5})
-    assert admission_of(settings, behind=False).max_records == 5
+    fixed = admission_of(settings, behind=False)
+    assert (fixed.max_records, fixed.limit_s, fixed.overrun()) == (5, math.inf, False)
 
 
 def test_the_first_checkpoint_of_a_query_is_no_measure(tmp_path: Path) -> None:

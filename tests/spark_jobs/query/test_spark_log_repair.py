@@ -59,10 +59,10 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def _mended(folder: Path, driver: _Driver | None = None) -> list[str]:
+def _mended(folder: Path, driver: _Driver | None = None, overran: int | None = None) -> list[str]:
     """What is gone."""
     before, heard = _files(folder), _Heard()
-    mend(cast(Any, driver or _Driver()), LocalSparkLog(folder.parents[1]), heard)
+    mend(cast(Any, driver or _Driver()), LocalSparkLog(folder.parents[1]), heard, overran)
     gone = sorted(before - _files(folder))
     told = [each.message.split(": ")[0].removeprefix(f"deleted {folder}/") for each in heard.events]
     assert {each.kind for each in heard.events} <= {"mended"}
@@ -104,6 +104,13 @@ def test_what_a_plan_that_is_cut_off_says_of_state_goes_with_it(folder: Path) ->
     _stateful(folder)
     (folder / "offsets" / "5").write_bytes(b"")
     assert _mended(folder) == ["offsets/.5.crc", "offsets/5", "state/0/_metadata/v2/5"]
+
+
+def test_a_plan_whose_tasks_took_too_long_is_deleted_if_it_is_the_one_that_comes_next(folder: Path) -> None:
+    assert _mended(folder, overran=4) == [], "it is decided"
+    assert _mended(folder, overran=6) == []
+    assert _mended(folder, overran=5) == ["offsets/.5.crc", "offsets/5"]
+    assert _mended(folder, overran=5) == []
 
 
 def test_a_plan_that_is_decided_is_never_deleted(folder: Path) -> None:
