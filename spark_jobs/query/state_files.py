@@ -99,8 +99,12 @@ def hash_of(path: Path) -> tuple[int, str]:
 
 
 def inside(path: str) -> str:
-    """Return a path of a manifest that stays inside its folder. Raises ValueError."""
-    if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts:
+    """Return a path of a manifest that stays inside its folder, and so does each end of it. Raises ValueError.
+
+    The end of `spark//etc/x` is an absolute path. So a path has one spelling: without `//`, `.` and a slash at its end.
+    """
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts or not pure.parts or str(pure) != path or "\0" in path:
         raise ValueError(path)
     return path
 

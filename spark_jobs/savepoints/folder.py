@@ -116,10 +116,7 @@ class FolderSavepoint:
         return manifests.damage(self.at, manifest)
 
     def content(self, path: str, manifest: Manifest) -> bytes:
-        try:
-            return (self.at / path).read_bytes()
-        except OSError as error:
-            raise SavepointError(f"{self.at / path} cannot be read: {error.strerror}") from error
+        return manifests.read_file(self.at / path)
 
     @contextmanager
     def opened(self, scratch: Path) -> Iterator[Whole]:

@@ -11,6 +11,7 @@ import json
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,6 +62,18 @@ class Manifest:
     plan: Plan | None  # None: the pipeline was last run by a version that kept none
     files: Mapping[str, Entry]  # by path in the folder, with `/`
 
+    def __post_init__(self) -> None:
+        """Raise TypeError or ValueError for other values, which a hostile manifest may hold."""
+        texts, numbers = (self.id, self.pipeline, self.incarnation), (self.checkpoint_id, self.later)
+        if not all(isinstance(each, str) for each in (*texts, *self.versions, *self.versions.values())):
+            raise TypeError(texts, self.versions)
+        if not all(type(each) is int for each in numbers):
+            raise TypeError(numbers)
+        if min(numbers) < 0:
+            raise ValueError(numbers)
+        for seconds in (self.decided_at, self.taken_at):
+            datetime.fromtimestamp(seconds, UTC)
+
     @property
     def bytes(self) -> int:
         """Size of all files."""
@@ -108,7 +121,7 @@ def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
         check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")
         if document.pop("checksum") != sha256_of(_dump(document)):
             raise damaged(f"{where}/{NAME}", "its content does not match its checksum")
-        return Manifest(
+        manifest = Manifest(
             id=document["id"],
             pipeline=document["pipeline"],
             incarnation=document["incarnation"],
@@ -120,10 +133,14 @@ def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
             plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
             files={inside(path): Entry(*each) for path, each in document["files"].items()},
         )
+        needed = HEAD, f"{SPARK}/offsets/{manifest.checkpoint_id}"
+        if missing := [path for path in needed if path not in manifest.files]:
+            raise damaged(f"{where}/{NAME}", f"it does not name {missing[0]}")
     except HeadFormatError as error:
         raise SavepointError(error.message, remedy=error.remedy) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError) as error:
         raise damaged(f"{where}/{NAME}", repr(error)) from error
+    return manifest
 
 
 def read(folder: Path) -> Manifest:
@@ -137,6 +154,15 @@ def read(folder: Path) -> Manifest:
     except OSError as error:
         raise SavepointError(f"{folder / NAME} cannot be read: {error.strerror}") from error
     return decode(content, folder)
+
+
+def read_file(path: Path) -> bytes:
+    """Return the content of one small file of a savepoint. Raises SavepointError."""
+    try:
+        _check_plain(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise SavepointError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def damage(folder: Path, manifest: Manifest) -> list[str]:

@@ -61,13 +61,16 @@ class Plan:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Plan:
-        """The inverse. Raises KeyError or TypeError for anything else."""
-        return cls(
-            tuple(document["sources"]),
-            tuple(Operator(**each) for each in document["operators"]),
-            document["described"],
-            document["spec"],
-        )
+        """The inverse. Raises KeyError, TypeError or AttributeError for anything else."""
+        operators = tuple(Operator(**each) for each in document["operators"])
+        described = {
+            kind: {name: dict(each.items()) for name, each in d.items()} for kind, d in document["described"].items()
+        }
+        texts = [text for d in described.values() for each in d.values() for text in each.values()]
+        texts += [text for each in operators for text in (each.step, each.kind, each.state)]
+        if not all(isinstance(text, str) for text in (*texts, *document["sources"], document["spec"])):
+            raise TypeError(texts)
+        return cls(tuple(document["sources"]), operators, described, document["spec"])
 
 
 def describe(spec: Spec) -> dict[str, Described]:

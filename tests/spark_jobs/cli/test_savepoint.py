@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ def test_damage_is_shown_and_is_exit_code_1(spec: Path, capsys: pytest.CaptureFi
     output.out.as_json = False
     assert run_command_line(["savepoint", "inspect", str(folder)]) == 1
     assert "DAMAGED  head.json" in capsys.readouterr().out
+
+
+def test_a_pipe_in_the_place_of_head_is_not_waited_for(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(facts(capsys, spec)["folder"])
+    (folder / "head.json").unlink()
+    os.mkfifo(folder / "head.json")
+    found = facts(capsys, "inspect", folder, code=1)
+    assert (found["positions"], found["damage"]) == (None, ["head.json: Invalid argument"])
 
 
 def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

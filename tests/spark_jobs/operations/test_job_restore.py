@@ -19,6 +19,7 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from tests.savepoint_files import INCARNATION, NEWEST
+from twophase.codec import sha256_of
 
 
 @pytest.fixture
@@ -111,6 +112,18 @@ def test_a_folder_that_gets_files_meanwhile_is_left_alone(
     assert (target / "metadata").read_text() == "the job's"
     monkeypatch.undo()
     restored(spec, savepoint, tmp_path / "spark3")
+
+
+def test_a_hostile_savepoint_writes_nothing_outside(job: tuple[Spec, Path], tmp_path: Path) -> None:
+    """It names a file twice. The end of the second name is an absolute path."""
+    spec, savepoint = job
+    key = tmp_path / "home" / "key"
+    files.put(savepoint / f"spark{key}", "theirs")
+    entry = [6, sha256_of(b"theirs")]
+    files.forge(savepoint, lambda document: document["files"].update({f"spark{key}": entry, f"spark/{key}": entry}))
+    with pytest.raises(SavepointError, match=r"manifest\.json is damaged"):
+        restored(spec, savepoint, tmp_path / "new", duplicates=True)
+    assert not key.exists()
 
 
 def test_the_other_kind_of_pipeline_is_refused(job: tuple[Spec, Path], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.folder import FolderPlace, FolderSavepoint
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
-from twophase.codec import decode_head, decode_record, sha256_of
+from twophase.codec import decode_head, decode_record
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "savepoint"
 
@@ -95,17 +96,41 @@ def test_of_somebody_else_or_of_a_newer_version(savepoint: Path, change: dict[st
         manifests.read(savepoint)
 
 
-@pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "spark/../../outside"])
+OUTSIDE = ["../outside", "/etc/passwd", "spark/../../outside", "spark//etc/passwd", "spark/state/0//etc/passwd"]
+
+
+@pytest.mark.parametrize("path", [*OUTSIDE, "", ".", "./head.json", "spark/", "spark/\0"])
 def test_a_manifest_names_nothing_outside(savepoint: Path, path: str) -> None:
-    document = json.loads((savepoint / "manifest.json").read_text())
-    document["files"][path] = [1, "0" * 64]
-    del document["checksum"]
-    document["checksum"] = sha256_of(manifests._dump(document))
-    (savepoint / "manifest.json").write_text(json.dumps(document))
+    files.forge(savepoint, lambda document: document["files"].update({path: [1, "0" * 64]}))
     (savepoint.parent / "outside").write_text("x")
     with pytest.raises(SavepointError, match="damaged"):
         FolderSavepoint(savepoint).dispose()
     assert (savepoint.parent / "outside").exists()
+
+
+FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
+    "no head": lambda d: d["files"].pop("head.json"),
+    "no offsets": lambda d: d["files"].pop("spark/offsets/5"),
+    "a path as number": lambda d: d.update(checkpoint_id="../x"),
+    "a negative number": lambda d: d.update(later=-1),
+    "an id that is a list": lambda d: d.update(id=[1]),
+    "no time": lambda d: d.update(taken_at=float("nan")),
+    "a time after all clocks": lambda d: d.update(decided_at=1e300),
+    "a time as text": lambda d: d.update(taken_at="now"),
+    "versions as a list": lambda d: d.update(versions=["4"]),
+    "sinks as a list": lambda d: d["plan"].update(described={"sinks": ["out"]}),
+    "a sink of numbers": lambda d: d["plan"].update(described={"sinks": {"out": {"commit": 3}}}),
+    "an operator of lists": lambda d: d["plan"].update(operators=[{"step": [], "kind": "", "state": ""}]),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_manifest_of_other_values_hides_no_savepoint_beside_it(savepoint: Path, name: str) -> None:
+    other = shutil.copytree(savepoint, savepoint.with_name("other"))
+    files.forge(savepoint, FORGED[name])
+    found = {each.at: each for each in FolderPlace(savepoint.parent).found()}
+    assert found[other].manifest is not None
+    assert (found[savepoint].manifest, "is damaged" in found[savepoint].why) == (None, True)
 
 
 def test_a_golden_savepoint_can_be_read_for_ever() -> None:
@@ -137,11 +162,7 @@ def test_a_link_does_not_lead_a_disposal_out_of_the_folder(savepoint: Path, tmp_
     precious = tmp_path / "home" / "precious"
     precious.write_text("mine")
     (savepoint / "link").symlink_to(precious.parent)
-    document = json.loads((savepoint / "manifest.json").read_text())
-    del document["checksum"]
-    document["files"] = {"link": [4, "x"], "link/precious": [4, "x"], **document["files"]}
-    content = manifests._dump(document)
-    (savepoint / "manifest.json").write_bytes(manifests._dump({**document, "checksum": sha256_of(content)}))
+    files.forge(savepoint, lambda document: document["files"].update({"link": [4, "x"], "link/precious": [4, "x"]}))
     with pytest.raises(SavepointError, match="holds what is not part of the savepoint: link"):
         FolderSavepoint(savepoint).dispose()
     assert precious.read_text() == "mine"
