@@ -19,6 +19,7 @@ from spark_jobs.batch.branches import Flow, branches_of
 from spark_jobs.batch.columns import check_hashable
 from spark_jobs.observe.history.model import Ending, failure
 from spark_jobs.observe.history.recorder import recorded
+from spark_jobs.observe.notifications.notifier import notified
 from spark_jobs.observe.report import Listeners, LogListener
 from spark_jobs.query.running_query import EndsHeld, Query, asked_to_stop, query_of, run_of
 from spark_jobs.query.spark_log import JobSparkLog
@@ -113,7 +114,8 @@ class _Run:
             run_id = secrets.token_hex(8)
             session = f"{run_id}.0"
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
-            listener = Listeners([LogListener(spec.pipeline), self._recorder])
+            self._told = Listeners([self._recorder, *stack.enter_context(notified(spec))])
+            listener = Listeners([LogListener(spec.pipeline), self._told])
             recovered = stack.enter_context(
                 recover(
                     spec,
@@ -146,7 +148,7 @@ class _Run:
             self._checkpoints.complete(batch)
         except ConnectorError as error:
             self._failed = True
-            self._recorder.on_event(failure(error, time.time(), checkpoint_id))
+            self._told.on_event(failure(error, time.time(), checkpoint_id))
             raise
         finally:
             self._in_batch = False

@@ -145,7 +145,7 @@ def stop(
         eos stop orders.yaml --delete
     """
     if into is not None and not savepoint:
-        raise SpecError(f"{into} needs --savepoint", remedy="it is where --savepoint writes")
+        raise SpecError("DIR|URL needs --savepoint", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
     at = parse(into, loaded) if into is not None else default_place(loaded)
     facts: dict[str, object] = {}

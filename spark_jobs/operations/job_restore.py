@@ -35,7 +35,7 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import compare
 from spark_jobs.savepoints.folder import PARTIAL
 from spark_jobs.savepoints.manifest import Manifest
-from spark_jobs.savepoints.place import Whole
+from spark_jobs.savepoints.place import At, Whole
 from spark_jobs.savepoints.places import savepoint_at
 from spark_jobs.savepoints.plan import Plan, describe
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
@@ -61,7 +61,7 @@ def restore(spec: Spec, folder: Path, allowed: Allowed, tell: Callable[[Beginnin
     if spec.sources:
         message = f"{spec.pipeline} has sources, so `eos run` runs it"
         raise SpecError(message, remedy=f"`eos run SPEC --from-savepoint {allowed.at}`")
-    _check_empty(folder)
+    _check_target(folder, allowed.at)
     with savepoint_at(allowed.at).opened(spec.checkpoint.folder) as savepoint:
         return _restore(spec, folder, savepoint, allowed, tell)
 
@@ -101,7 +101,14 @@ def _restore(spec: Spec, folder: Path, savepoint: Whole, allowed: Allowed, tell:
     return begun
 
 
-def _check_empty(folder: Path) -> None:
+def _check_target(folder: Path, savepoint: At) -> None:
+    """Raise SavepointError for a folder that this restore cannot fill, or cannot give its name."""
+    if folder.is_symlink():
+        message = f"{folder} is a link, which cannot be replaced"
+        raise SavepointError(message, remedy="give the folder that it leads to")
+    if isinstance(savepoint, Path) and folder.resolve().is_relative_to(savepoint.resolve()):
+        message = f"{folder} is inside the savepoint, which would hold other files then"
+        raise SavepointError(message, remedy="give a folder outside of the savepoint")
     try:
         holds = next(folder.iterdir(), None)
     except FileNotFoundError:
@@ -152,6 +159,8 @@ def _filled(folder: Path, savepoint: Path, manifest: Manifest, seed: Seed) -> It
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
+            if folder.exists():
+                shutil.copymode(folder, partial)  # the user may have created it for the workers of a cluster
             partial.rename(folder)
         (folder / LOCK).unlink()
         sync(folder)

@@ -59,11 +59,14 @@ def _found(path: Path) -> Iterator[Found]:
             why = "unfinished: its writer was killed" if is_abandoned(path) else "is being written"
             yield Found(path, None, why, is_unfinished=True)
         return
-    if (path / manifests.NAME).exists():
-        try:
+    try:
+        if (path / manifests.NAME).exists():
             yield Found(path, manifests.read(path))
-        except SavepointError as error:
-            yield Found(path, None, error.message)
+    except SavepointError as error:
+        yield Found(path, None, error.message)
+    except PermissionError as error:  # another user's
+        if path.name.startswith("savepoint-"):
+            yield Found(path, None, f"{path} cannot be read: {error.strerror}")
 
 
 @dataclass(frozen=True, slots=True)

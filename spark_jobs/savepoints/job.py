@@ -12,6 +12,7 @@ import socket
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from stat import S_ISREG
 from typing import Final
 
 from connectors.registry import open_documents
@@ -116,13 +117,27 @@ def source_files(folder: Path) -> list[str]:
     """Return paths in Spark's checkpoint of the files that Spark's own sources keep, without checksum files.
 
     An offset of a file source is a number of its entries there, and the rate source has its first second there. An
-    entry after the checkpoint names files that Spark reads next. Raises FileNotFoundError where Spark deletes one
-    meanwhile.
+    entry after the checkpoint names files that Spark reads next. A link is returned too, and not followed. Raises
+    FileNotFoundError where Spark deletes one meanwhile.
     """
-    found = (
-        path for path in sorted((folder / _SOURCES).rglob("*")) if not path.name.startswith(".") and path.is_file()
-    )
-    return [path.relative_to(folder).as_posix() for path in found]
+    found = [path for path in sorted((folder / _SOURCES).rglob("*")) if not path.name.startswith(".")]
+    return [path.relative_to(folder).as_posix() for path in found if path.is_file() or path.is_symlink()]
+
+
+def check_linked_nowhere(folder: Path, path: str, pin: Path) -> None:
+    """Raise SavepointError for a file of a job's checkpoint that is a link, or is reached by one.
+
+    Another user of the store may change the path of the folder. A link in that user's folder would lead to files that
+    only this user can read, and the savepoint would have their bytes.
+
+    Args:
+        folder: the checkpoint.
+        path: of the file in it.
+        pin: a second name of the file, which nobody can replace.
+    """
+    if not S_ISREG(pin.lstat().st_mode) or (folder / path).parent.resolve() != (folder.resolve() / path).parent:
+        message = f"{folder / path} is, or is in, a link that leads out of Spark's checkpoint"
+        raise SavepointError(message, remedy="see who wrote it; let the checkpoint have folders and files only")
 
 
 def is_of_a_job(manifest: Manifest) -> bool:

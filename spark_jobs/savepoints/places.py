@@ -16,6 +16,7 @@ from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/")
+_SECRET: Final = re.compile(r"(?<=//).*(?=@)|(?<=[?#]).*", re.DOTALL)
 _SAVEPOINTS: Final = "savepoints"
 
 
@@ -49,14 +50,19 @@ def parse(text: str, spec: Spec | None = None) -> At:
     if not is_url(text):
         return Path(text).absolute()
     if not is_object_url(text):
-        message = f"{text} is not the URL of an object store"
+        message = f"{_shown(text)} is not the URL of an object store"
         raise SpecError(message, remedy=f"write a folder, {', '.join(EXAMPLES)}")
     try:
         return ObjectAddress.parse(text, _options(text, spec) if spec is not None else {})
     except ObjectAddressError as error:
-        message = f"{text}: {error.message}"
+        message = f"{_shown(text)}: {error.message}"
         remedy = error.remedy if spec is not None else f"{error.remedy}; --spec names a spec with options of the store"
         raise SpecError(message, remedy=remedy) from error
+
+
+def _shown(url: str) -> str:
+    """Return the URL without a password and without a signature, which other tools take there."""
+    return _SECRET.sub("***", url)
 
 
 def _options(url: str, spec: Spec) -> dict[str, str]:

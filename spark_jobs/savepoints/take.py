@@ -180,6 +180,8 @@ def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
             pins[path] = place / path
             pins[path].parent.mkdir(parents=True, exist_ok=True)
             _pin(point.spark / path, pins[path])
+            if not spec.sources:
+                jobs.check_linked_nowhere(point.spark, path, pins[path])
         _check_state(spec, point, pins)
         faults.point("savepoint-pinned", point.number)
         yield pins
@@ -200,7 +202,7 @@ def _pin(source: Path, target: Path) -> None:
     except FileNotFoundError:
         raise
     except OSError:  # no hard links here
-        shutil.copyfile(source, target)
+        shutil.copyfile(source, target, follow_symlinks=False)
 
 
 def _write(place: Place, point: Point, files: Mapping[str, Path]) -> Taken:

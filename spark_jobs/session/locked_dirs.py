@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import secrets
 import shutil
 import stat
@@ -62,12 +63,17 @@ def sweep(folders: Iterable[Path]) -> None:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """Whether nobody writes this unfinished folder any more."""
+    """Whether nobody writes this unfinished folder any more. False for another user's folder."""
     try:
-        with (folder / LOCK).open() as file:
+        with open(folder / LOCK, opener=_at_once) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except (BlockingIOError, PermissionError):
         return False
     except FileNotFoundError:  # just made, or just to be renamed; or its writer died there
         return folder.is_dir() and time.time() - folder.stat().st_mtime > _JUST_S
     return True
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting: in a folder that others may write to, it may be a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

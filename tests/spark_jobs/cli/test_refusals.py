@@ -198,7 +198,7 @@ def test_what_is_decided_and_not_committed_is_not_deleted(
 
 def test_a_place_for_a_savepoint_without_one_is_refused(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["stop", str(spec), "backup"]) == 2
-    assert "backup needs --savepoint" in capsys.readouterr().err
+    assert "DIR|URL needs --savepoint" in capsys.readouterr().err
 
 
 def test_a_pipeline_that_is_seen_to_run_and_does_not_answer_is_not_deleted(

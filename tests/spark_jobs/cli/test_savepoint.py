@@ -68,7 +68,7 @@ def test_a_pipe_in_the_place_of_head_is_not_waited_for(spec: Path, capsys: pytes
     (folder / "head.json").unlink()
     os.mkfifo(folder / "head.json")
     found = facts(capsys, "inspect", folder, code=1)
-    assert (found["positions"], found["damage"]) == (None, ["head.json: Invalid argument"])
+    assert (found["positions"], found["damage"]) == (None, ["head.json: not a file"])
 
 
 def test_for_people(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

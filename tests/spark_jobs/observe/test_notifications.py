@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import socket
+import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -341,6 +345,42 @@ def test_a_run_tells_its_last_failure_once(tmp_path: Path, server: Server) -> No
     with notified(spec):
         pass
     assert len(server.got) == 2
+
+
+_JOB = """
+from pyspark.sql import SparkSession
+from eos import ExactlyOnce
+
+spark = SparkSession.builder.master("local[1]").config("spark.authenticate", "true").getOrCreate()
+words = spark.readStream.schema("id BIGINT, word STRING").json("in")
+query = words.writeStream.foreachBatch(ExactlyOnce("spec.yaml")).option("checkpointLocation", "spark")
+query.trigger(availableNow=True).start().awaitTermination()
+"""
+_JOB_SPEC = """
+pipeline: copy
+checkpoint: {location: state}
+sinks: [{name: words, connector: sqlite, path: out.db, table: words, commit: write-ahead-log}]
+notifications: [{name: chat, url: "%s"}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "said"), [("id INTEGER", "word"), ("id INTEGER, word TEXT CHECK (word <> 'bad')", "CHECK")]
+)
+def test_a_job_of_the_users_own_tells_its_failure(tmp_path: Path, server: Server, columns: str, said: str) -> None:
+    """Once its start is refused, and once a checkpoint cannot be committed."""
+    (tmp_path / "spec.yaml").write_text(_JOB_SPEC % server.url)
+    (tmp_path / "job.py").write_text(_JOB)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.json").write_text('{"id": 1, "word": "bad"}')
+    with sqlite3.connect(tmp_path / "out.db") as database:
+        database.execute(f"CREATE TABLE words ({columns})")
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    job = subprocess.run(
+        [sys.executable, "job.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (job.returncode, server.events()) == (1, ["failure"]), job.stderr[-3000:]
+    assert said in server.got[0][2]["message"]
 
 
 def test_an_error_of_a_request_ends_no_thread(caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import cast
 
@@ -124,6 +125,36 @@ def test_a_hostile_savepoint_writes_nothing_outside(job: tuple[Spec, Path], tmp_
     with pytest.raises(SavepointError, match=r"manifest\.json is damaged"):
         restored(spec, savepoint, tmp_path / "new", duplicates=True)
     assert not key.exists()
+
+
+def test_a_folder_that_cannot_get_the_files_is_refused_before_head_changes(
+    job: tuple[Spec, Path], tmp_path: Path
+) -> None:
+    spec, savepoint = job
+    before = read_head(spec)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "empty")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    (tmp_path / "also").symlink_to(savepoint)
+    for folder, said in (
+        (tmp_path / "link", "is a link"),
+        (tmp_path / "dangling", "is a link"),
+        (savepoint / "spark2", "is inside the savepoint"),
+        (tmp_path / "also" / "spark2", "is inside the savepoint"),
+    ):
+        with pytest.raises(SavepointError, match=said):
+            restored(spec, savepoint, folder, duplicates=True)
+    assert read_head(spec) == before
+    manifests.checked(savepoint)
+
+
+def test_a_folder_keeps_the_access_rights_that_the_user_gave_it(job: tuple[Spec, Path], tmp_path: Path) -> None:
+    spec, savepoint = job
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o770)
+    for folder, mode in ((tmp_path / "shared", 0o770), (tmp_path / "new", 0o700)):
+        restored(spec, savepoint, folder, duplicates=True)
+        assert stat.S_IMODE(folder.stat().st_mode) == mode
 
 
 def test_the_other_kind_of_pipeline_is_refused(job: tuple[Spec, Path], tmp_path: Path) -> None:

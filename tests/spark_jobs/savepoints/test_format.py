@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -173,6 +175,47 @@ def test_a_pipe_as_manifest_is_not_waited_for(savepoint: Path) -> None:
     os.mkfifo(savepoint / "manifest.json")
     (found,) = FolderPlace(savepoint.parent).found()
     assert "cannot be read: not a file" in found.why
+
+
+@contextmanager
+def another_user() -> Iterator[None]:
+    """Root may read everything; a test of any other user is refused by a mode."""
+    if is_root := os.geteuid() == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_savepoints_of_another_user_stop_nobody(savepoint: Path) -> None:
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        mine = folder / "mine"
+        shutil.copytree(savepoint, mine)
+        mine.chmod(0o755)
+        theirs, partial = folder / "savepoint-theirs-1-0000", folder / "savepoint-theirs-2-0000.partial"
+        (folder / "private").mkdir(mode=0)
+        for each in (theirs, partial):
+            files.put(each / ".lock", "")
+            each.chmod(0)
+        with another_user():
+            place = FolderPlace(folder)
+            place.prepare()
+            found = {each.at: each.why for each in place.found()}
+        assert found == {mine: "", theirs: f"{theirs} cannot be read: Permission denied", partial: "is being written"}
+        for each in (theirs, partial, folder / "private"):
+            each.chmod(0o700)
+
+
+def test_a_pipe_as_lock_is_not_waited_for(savepoint: Path) -> None:
+    half = savepoint.with_name("savepoint-bbbbbb-6-0000.partial")
+    half.mkdir()
+    os.mkfifo(half / ".lock")
+    FolderPlace(savepoint.parent).prepare()
+    assert not half.exists()
 
 
 def test_a_folder_shows_what_is_one_and_what_was_to_be(savepoint: Path, tmp_path: Path) -> None:

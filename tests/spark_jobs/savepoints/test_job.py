@@ -77,6 +77,21 @@ def test_the_path_is_replaced_where_the_job_moves(tmp_path: Path, monkeypatch: p
     assert found.folder == str(spark)
 
 
+@pytest.mark.parametrize(
+    ("link", "target"), [("sources", "home"), ("sources/0", "home"), ("sources/7", "home/key"), ("offsets", "home")]
+)
+def test_a_link_puts_no_file_of_another_folder_into_a_savepoint(tmp_path: Path, link: str, target: str) -> None:
+    """Another user of the store may store the path of a folder with such a link."""
+    spec, spark = files.run_job(tmp_path)
+    for name in ("key", str(NEWEST), str(NEWEST - 1)):
+        files.put(tmp_path / "home" / name, "secret")
+    shutil.rmtree(spark / link, ignore_errors=True)
+    (spark / link).symlink_to(tmp_path / target)
+    with pytest.raises(SavepointError, match="a link that leads out of Spark's checkpoint"):
+        take(spec, tmp_path / "kept")
+    assert [path for path in (tmp_path / "kept").rglob("*") if path.is_file()] == []
+
+
 @pytest.mark.parametrize("content", [b"[" * 200_000, b"[]", b"7", b"null", b"{}", b'{"folder": "/a"}'])
 def test_a_damaged_path_is_not_known(tmp_path: Path, content: bytes) -> None:
     LocalDocuments(tmp_path).replace("jobs/life.json", content)
