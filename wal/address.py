@@ -176,13 +176,13 @@ def _is_host_and_port(text: str) -> bool:
 def _other_spelling(scheme: str, rest: str) -> ObjectAddressError:
     """Refused, not translated: whoever writes it so expects Hadoop's settings to hold, which nobody reads here."""
     here = _ELSEWHERE[scheme]
-    bucket, _, prefix = rest.partition("/")
+    bucket, _, prefix = re.split("[?#]", rest)[0].partition("/")  # behind it, perhaps a signature
     container, _, host = bucket.partition("@")
     if here == "hdfs":
         message = f"{scheme}:// is HDFS over HTTP, and the namenode is called by its RPC here"
         return ObjectAddressError(message, remedy="write hdfs://namenode:8020/path, with the port of the RPC")
     message = f"{scheme}:// is how Spark and Hadoop spell it, whose settings are not read here"
-    if not _BUCKET.fullmatch(container):  # perhaps a password
+    if not _BUCKET.fullmatch(container) or (host and here != "az"):  # perhaps a password
         return ObjectAddressError(message, remedy=f"write {here}://, and what the client has to know as options")
     account = f" with the option account_name: {host.partition('.')[0]}" if here == "az" and host else ""
     return ObjectAddressError(message, remedy=f"write {here}://{container}/{prefix}{account}")

@@ -62,6 +62,9 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
     without an answer, or none has come in time: the request is withdrawn then, and what was begun on it may still go
     on; HeadError.
     """
+    if not spec.sources:
+        message = f"{spec.pipeline} is a job of your own, which takes no requests"
+        raise NotRunningError(message, remedy="stop its query in the job; `eos savepoint` needs no request")
     known = running(spec)
     if known is None and not spec.checkpoint.is_shared:
         message = f"{spec.pipeline} does not run: no process holds {spec.checkpoint.folder}"

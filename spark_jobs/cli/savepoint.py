@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from eos.errors import SpecError
 from spark_jobs.cli.beginning import given_up, given_up_facts
 from spark_jobs.cli.kept import facts_in, facts_of, lines_in, lines_of, listed, table
 from spark_jobs.cli.logs import log_to_stderr
@@ -147,6 +148,8 @@ def show(
     """
     if is_url(place) or Path(place).is_dir():
         at = parse(place, out.load(options_of) if options_of is not None else None)
+    elif not Path(place).exists():
+        raise SpecError(f"{place} does not exist", remedy="give a spec, or a folder or URL with savepoints")
     else:
         at = default_place(out.load(Path(place)))
     found = place_at(at).found()

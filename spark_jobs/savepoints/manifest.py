@@ -27,6 +27,9 @@ HEAD: Final = "head.json"
 RECORD: Final = "record.json"
 SPEC: Final = "spec.yaml"
 SPARK: Final = "spark"
+MAX_SMALL: Final = 64 * 1024 * 1024
+"""Bytes of a manifest, or of another file that is read into memory."""
+_MAX_NUMBER: Final = 2**63 - 1
 _KIND: Final = "eos-savepoint"
 _NO_SAVEPOINT: Final = "give the folder or URL that `eos savepoint` has named, or that `eos savepoint list` shows"
 _DAMAGED: Final = "copy the savepoint again from where it was taken, or take another one"
@@ -43,7 +46,7 @@ class Entry:
         """Raise TypeError or ValueError for other values, which a hostile manifest may hold."""
         if type(self.bytes) is not int or not isinstance(self.sha256, str):
             raise TypeError(self.bytes, self.sha256)
-        if self.bytes < 0:
+        if not 0 <= self.bytes <= _MAX_NUMBER:
             raise ValueError(self.bytes)
 
 
@@ -69,7 +72,7 @@ class Manifest:
             raise TypeError(texts, self.versions)
         if not all(type(each) is int for each in numbers):
             raise TypeError(numbers)
-        if min(numbers) < 0:
+        if not all(0 <= each <= _MAX_NUMBER for each in numbers):
             raise ValueError(numbers)
         for seconds in (self.decided_at, self.taken_at):
             datetime.fromtimestamp(seconds, UTC)
@@ -146,8 +149,7 @@ def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
 def read(folder: Path) -> Manifest:
     """The manifest of a savepoint; its files are not looked at. Raises SavepointError."""
     try:
-        _check_plain(folder / NAME)
-        content = (folder / NAME).read_bytes()
+        content = _small(folder / NAME)
     except (FileNotFoundError, NotADirectoryError):
         there = "there is no such folder" if not folder.is_dir() else f"it has no {NAME}"
         raise no_savepoint(folder, there) from None
@@ -159,8 +161,7 @@ def read(folder: Path) -> Manifest:
 def read_file(path: Path) -> bytes:
     """Return the content of one small file of a savepoint. Raises SavepointError."""
     try:
-        _check_plain(path)
-        return path.read_bytes()
+        return _small(path)
     except OSError as error:
         raise SavepointError(f"{path} cannot be read: {error.strerror}") from error
 
@@ -189,6 +190,16 @@ def strangers(folder: Path, manifest: Manifest) -> list[str]:
     others = [path.relative_to(folder).as_posix() for path in found if path.is_symlink()]
     others += [name for path in found if (name := path.relative_to(folder).as_posix()) not in named]
     return sorted(set(others))
+
+
+def _small(path: Path) -> bytes:
+    """Return the content of a file. Raises OSError also for a large one, and as `_check_plain`."""
+    _check_plain(path)
+    with path.open("rb") as file:
+        content = file.read(MAX_SMALL + 1)
+    if len(content) > MAX_SMALL:
+        raise OSError(errno.EFBIG, "it is too large", str(path))
+    return content
 
 
 def _check_plain(path: Path) -> None:

@@ -75,7 +75,7 @@ def _options(url: str, spec: Spec) -> dict[str, str]:
                 return options
             options.pop("namenodes", None)  # of the other nameservice
             if "endpoint" in options and options.get("virtual_hosted_style_request") == "true":
-                message = f"{url}: the option endpoint is of the bucket {store.bucket}"
+                message = f"{_shown(url)}: the option endpoint is of the bucket {store.bucket}"
                 raise SpecError(message, remedy="use that bucket, or an endpoint of all buckets")
             return options
     return {}

@@ -29,8 +29,6 @@ DISCARDED: Final = b'{"kind": "eos-savepoint-discarded"}'
 OWN: Final = re.compile(r"savepoint-[0-9a-z]{1,6}-[0-9]+-[0-9a-f]{6,16}")
 """A name that a writer has given to a savepoint."""
 
-_MAX_SMALL: Final = 64 * 1024 * 1024
-"""Bytes of a manifest, or of another file that is read into memory."""
 _TEXTS: Final = (manifests.NAME, manifests.HEAD, manifests.RECORD, manifests.SPEC)
 _OWN_FILE: Final = re.compile("|".join(map(re.escape, _TEXTS)) + rf"|{manifests.SPARK}/.*")
 
@@ -57,7 +55,7 @@ class StoreSavepoint:
         """Return the object of this name; None: there is none."""
         try:
             with naming(), self._storage.open(manifests.NAME) as content:
-                if content.seek(0, os.SEEK_END) > _MAX_SMALL:
+                if content.seek(0, os.SEEK_END) > manifests.MAX_SMALL:
                     raise manifests.damaged(f"{self.at}/{manifests.NAME}", "it is too large")
                 content.seek(0)
                 return content.read()
@@ -82,7 +80,7 @@ class StoreSavepoint:
 
     def content(self, path: str, manifest: Manifest) -> bytes:
         entry = manifest.files.get(path)
-        if entry is None or entry.bytes > _MAX_SMALL:
+        if entry is None or entry.bytes > manifests.MAX_SMALL:
             raise manifests.damaged(str(self.at), f"{path} is missing, or too large")
         with naming(), self._storage.open(path) as content:
             return content.read(entry.bytes)

@@ -63,6 +63,23 @@ def test_damage_is_shown_and_is_exit_code_1(spec: Path, capsys: pytest.CaptureFi
     assert "DAMAGED  head.json" in capsys.readouterr().out
 
 
+def test_a_place_that_does_not_exist_is_no_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["savepoint", "list", str(tmp_path / "nowhere")]) == 2
+    assert "give a spec, or a folder or URL with savepoints" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("head", ["", ", head: 'postgresql+psycopg://u@127.0.0.1:1/d'"])
+def test_a_job_of_the_users_own_takes_no_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], head: str
+) -> None:
+    """With head in a database the command would wait ten minutes for an answer."""
+    spec = tmp_path / "sink.yaml"
+    spec.write_text(files.JOB_SPEC.replace("location: state", f"location: state{head}"))
+    assert run_command_line(["stop", str(spec)]) == 1
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "orders is a job of your own, which takes no requests remedy: stop its query in the job" in shown
+
+
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(facts(capsys, spec)["folder"])
     (folder / "head.json").unlink()

@@ -115,6 +115,8 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
     "no offsets": lambda d: d["files"].pop("spark/offsets/5"),
     "a path as number": lambda d: d.update(checkpoint_id="../x"),
     "a negative number": lambda d: d.update(later=-1),
+    "a number of 4,000 digits": lambda d: d.update(later=10**4000),
+    "a size of 4,000 digits": lambda d: d["files"].update({"spark/x": [10**4000, ""]}),
     "an id that is a list": lambda d: d.update(id=[1]),
     "no time": lambda d: d.update(taken_at=float("nan")),
     "a time after all clocks": lambda d: d.update(decided_at=1e300),
@@ -208,6 +210,12 @@ def test_savepoints_of_another_user_stop_nobody(savepoint: Path) -> None:
         assert found == {mine: "", theirs: f"{theirs} cannot be read: Permission denied", partial: "is being written"}
         for each in (theirs, partial, folder / "private"):
             each.chmod(0o700)
+
+
+def test_a_manifest_without_end_is_not_read_into_memory(savepoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MAX_SMALL", (savepoint / "manifest.json").stat().st_size - 1)
+    with pytest.raises(SavepointError, match="it is too large"):
+        manifests.read(savepoint)
 
 
 def test_a_pipe_as_lock_is_not_waited_for(savepoint: Path) -> None:

@@ -414,6 +414,28 @@ def test_a_url_that_is_wrong_is_refused(url: str, told: str) -> None:
         parse(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:geheim@bucket/a",
+        "s3://key:ge/geheim@x/y@bucket/a",
+        "s3a://key:geheim@bucket/a",
+        "s3a://geheim@bucket/a",
+        "https://user:geheim@host/a",
+        "abfss://container@account.dfs.core.windows.net/a?sig=geheim",
+        "az://container/a?sp=r&sig=geheim",
+        "s3://bucket/a#geheim",
+    ],
+)
+def test_a_secret_in_a_url_is_not_shown(tmp_path: Path, url: str) -> None:
+    options = "{endpoint: 'https://aaa.example.com', virtual_hosted_style_request: 'true'}"
+    (tmp_path / "s.yaml").write_text(SPEC % f"location: s3://aaa/b, location_options: {options}")
+    for spec in (None, load_spec(tmp_path / "s.yaml", {})):
+        with pytest.raises(SpecError) as caught:
+            parse(url, spec)
+        assert "geheim" not in f"{caught.value} {caught.value.remedy}"
+
+
 def test_the_endpoint_of_one_bucket_is_not_used_for_another(tmp_path: Path) -> None:
     options = "{endpoint: 'https://aaa.example.com', virtual_hosted_style_request: 'true'}"
     (tmp_path / "s.yaml").write_text(SPEC % f"location: s3://aaa/b, location_options: {options}")
