@@ -63,7 +63,7 @@ def ask_and_wait(spec: Spec, kind: str, arguments: Mapping[str, str], timeout_s:
     on; HeadError.
     """
     if not spec.sources:
-        message = f"{spec.pipeline} is a job of your own, which takes no requests"
+        message = f"the spec of {spec.pipeline} names no sources, and its job takes no requests"
         raise NotRunningError(message, remedy="stop its query in the job; `eos savepoint` needs no request")
     known = running(spec)
     if known is None and not spec.checkpoint.is_shared:

@@ -133,7 +133,7 @@ def check_linked_nowhere(folder: Path, path: str, pin: Path) -> None:
     Args:
         folder: the checkpoint.
         path: of the file in it.
-        pin: a second name of the file, which nobody can replace.
+        pin: a second name of the file, in a private folder.
     """
     if not S_ISREG(pin.lstat().st_mode) or (folder / path).parent.resolve() != (folder.resolve() / path).parent:
         message = f"{folder / path} is, or is in, a link that leads out of Spark's checkpoint"

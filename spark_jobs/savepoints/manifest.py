@@ -124,7 +124,7 @@ def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
         check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")
         if document.pop("checksum") != sha256_of(_dump(document)):
             raise damaged(f"{where}/{NAME}", "its content does not match its checksum")
-        manifest = Manifest(
+        return Manifest(
             id=document["id"],
             pipeline=document["pipeline"],
             incarnation=document["incarnation"],
@@ -136,14 +136,10 @@ def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
             plan=Plan.from_json(document["plan"]) if document["plan"] is not None else None,
             files={inside(path): Entry(*each) for path, each in document["files"].items()},
         )
-        needed = HEAD, f"{SPARK}/offsets/{manifest.checkpoint_id}"
-        if missing := [path for path in needed if path not in manifest.files]:
-            raise damaged(f"{where}/{NAME}", f"it does not name {missing[0]}")
     except HeadFormatError as error:
         raise SavepointError(error.message, remedy=error.remedy) from error
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, OSError, RecursionError) as error:
         raise damaged(f"{where}/{NAME}", repr(error)) from error
-    return manifest
 
 
 def read(folder: Path) -> Manifest:
@@ -180,7 +176,13 @@ def damage(folder: Path, manifest: Manifest) -> list[str]:
             found.append(f"{path}: {size:,} bytes instead of {entry.bytes:,}")
         elif digest != entry.sha256:
             found.append(f"{path}: its content does not match its hash")
-    return found + [f"{path}: not part of the savepoint" for path in strangers(folder, manifest)]
+    return [*found, *unnamed(manifest), *(f"{path}: not part of the savepoint" for path in strangers(folder, manifest))]
+
+
+def unnamed(manifest: Manifest) -> list[str]:
+    """Return each file that every savepoint has, and that this manifest does not name."""
+    needed = HEAD, f"{SPARK}/offsets/{manifest.checkpoint_id}"
+    return [f"{path}: {NAME} does not name it" for path in needed if path not in manifest.files]
 
 
 def strangers(folder: Path, manifest: Manifest) -> list[str]:

@@ -154,7 +154,8 @@ class StoreSavepoint:
         for path, damage in at_once(manifest.files, lambda path, entry: self._read(path, entry, target)):
             progress.add(manifest.files[path].bytes)
             found += [f"{path}: {damage}"] if damage else []
-        return sorted(found) + [f"{path}: not part of the savepoint" for path in self._strangers(manifest)]
+        others = (f"{path}: not part of the savepoint" for path in self._strangers(manifest))
+        return [*sorted(found), *manifests.unnamed(manifest), *others]
 
     def _read(self, path: str, entry: Entry, target: Path | None) -> str:
         """Return the damage of one file; empty: none. Reads no more bytes than the manifest names."""

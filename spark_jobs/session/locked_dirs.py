@@ -75,5 +75,5 @@ def is_abandoned(folder: Path) -> bool:
 
 
 def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting: in a folder that others may write to, it may be a pipe."""
+    """Open a file without a wait: in a folder that others may write to, it may be a pipe."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -107,8 +107,16 @@ MUTANTS: Final = (
         name="a manifest names a file outside its savepoint",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/query/state_files.py",
-        before='or ".." in PurePosixPath(path).parts:\n',
-        after='or "..." in PurePosixPath(path).parts:\n',
+        before='or ".." in pure.parts or',
+        after='or "..." in pure.parts or',
+        caught_by=(f"{_FORMAT_TESTS}::test_a_manifest_names_nothing_outside",),
+    ),
+    Mutant(
+        name="the end of a path in a manifest is an absolute path",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/query/state_files.py",
+        before=" or str(pure) != path or",
+        after=" or",
         caught_by=(f"{_FORMAT_TESTS}::test_a_manifest_names_nothing_outside",),
     ),
     Mutant(

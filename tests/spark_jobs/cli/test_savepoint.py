@@ -77,7 +77,9 @@ def test_a_job_of_the_users_own_takes_no_requests(
     spec.write_text(files.JOB_SPEC.replace("location: state", f"location: state{head}"))
     assert run_command_line(["stop", str(spec)]) == 1
     shown = " ".join(capsys.readouterr().err.split())
-    assert "orders is a job of your own, which takes no requests remedy: stop its query in the job" in shown
+    assert (
+        "the spec of orders names no sources, and its job takes no requests remedy: stop its query in the job" in shown
+    )
 
 
 def test_a_pipe_in_the_place_of_head_is_not_waited_for(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -111,8 +111,6 @@ def test_a_manifest_names_nothing_outside(savepoint: Path, path: str) -> None:
 
 
 FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
-    "no head": lambda d: d["files"].pop("head.json"),
-    "no offsets": lambda d: d["files"].pop("spark/offsets/5"),
     "a path as number": lambda d: d.update(checkpoint_id="../x"),
     "a negative number": lambda d: d.update(later=-1),
     "a number of 4,000 digits": lambda d: d.update(later=10**4000),
@@ -191,7 +189,7 @@ def another_user() -> Iterator[None]:
             os.seteuid(0)
 
 
-def test_savepoints_of_another_user_stop_nobody(savepoint: Path) -> None:
+def test_savepoints_of_another_user_are_skipped(savepoint: Path) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -216,6 +214,14 @@ def test_a_manifest_without_end_is_not_read_into_memory(savepoint: Path, monkeyp
     monkeypatch.setattr(manifests, "MAX_SMALL", (savepoint / "manifest.json").stat().st_size - 1)
     with pytest.raises(SavepointError, match="it is too large"):
         manifests.read(savepoint)
+
+
+@pytest.mark.parametrize("name", ["head.json", "spark/offsets/5"])
+def test_a_file_that_every_savepoint_has_is_missed(savepoint: Path, name: str) -> None:
+    files.forge(savepoint, lambda document: document["files"].pop(name))
+    (savepoint / name).unlink()
+    with pytest.raises(SavepointError, match=rf"{name}: manifest\.json does not name it"):
+        manifests.checked(savepoint)
 
 
 def test_a_pipe_as_lock_is_not_waited_for(savepoint: Path) -> None:

@@ -14,7 +14,6 @@ from connectors.spec import Spec, load_spec
 from eos.errors import SavepointError, SpecError
 from spark_jobs.operations.upgrade import _savepoints
 from spark_jobs.savepoints import manifest as manifests
-from spark_jobs.savepoints import store_savepoint
 from spark_jobs.savepoints.folder import FolderPlace
 from spark_jobs.savepoints.places import default_place, parse
 from spark_jobs.savepoints.store import StorePlace
@@ -115,7 +114,8 @@ def test_of_many_files_each_is_sent_and_read_once(bucket: Bucket, wire: Lay, tmp
     line = wire(through)
     address = bucket.address(PLACE, line.port)
     with StorePlace(address).begin("savepoint-b-1") as writing:
-        entries = writing.write({f"spark/{n}": b"%d" % n for n in range(120)}, {"spark/large": source})
+        texts = {"head.json": b"head", "spark/offsets/1": b"offsets", **{f"spark/{n}": b"%d" % n for n in range(118)}}
+        entries = writing.write(texts, {"spark/large": source})
         at = writing.publish(b"{}")
     assert line.requests == ["PUT"] * 122
     assert entries["spark/large"] == manifests.Entry(2_560_000, hashlib.sha256(source.read_bytes()).hexdigest())
@@ -299,7 +299,7 @@ def test_a_manifest_with_other_values_is_damaged(taken: Taken, bucket: Bucket, e
 
 
 def test_a_manifest_without_end_is_not_read(taken: Taken, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_savepoint, "_MAX_SMALL", 100)
+    monkeypatch.setattr(manifests, "MAX_SMALL", 100)
     with pytest.raises(SavepointError, match=r"manifest\.json is damaged: it is too large"):
         savepoint_of(taken).manifest()
     with pytest.raises(SavepointError, match="missing, or too large"):
