@@ -147,9 +147,9 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
         answer = _answered(channel, {})
         assert answer.ok, answer.message
         elsewhere = _answered(channel, {"into": f"s3://{bucket.name}/eos/backup"})
-        assert elsewhere.ok, elsewhere.message
+        assert (elsewhere.ok, "cannot name the place" in elsewhere.message) == (False, True)
     assert str(answer.facts["folder"]).startswith(f"s3://{bucket.name}/{_PLACE}savepoint-")
-    assert len(lost) >= 2
+    assert lost
     pipeline.workload.produce(_NEW)
     _await_rows(pipeline, _FIRST + _NEW)
     move(pipeline)
@@ -159,8 +159,8 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
     output = process.output()
     stopped = json.loads(output[output.index("{\n") :])["savepoint"]
     spec = str(pipeline.write_spec())
-    assert len(facts(pipeline, eos, "list", f"s3://{bucket.name}/eos/backup", "--spec", spec)["savepoints"]) == 2
-    for at in (answer.facts["folder"], elsewhere.facts["folder"], stopped["folder"]):
+    assert len(facts(pipeline, eos, "list", f"s3://{bucket.name}/eos/backup", "--spec", spec)["savepoints"]) == 1
+    for at in (answer.facts["folder"], stopped["folder"]):
         assert facts(pipeline, eos, "inspect", at, "--spec", spec)["damage"] == []
     assert stopped["checkpoint_id"] == pipeline.head.completed
 

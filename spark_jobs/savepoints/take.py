@@ -37,7 +37,7 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.place import At, Place
-from spark_jobs.savepoints.places import default_place, parse, place_at
+from spark_jobs.savepoints.places import default_place, place_at
 from spark_jobs.session.locked_dirs import temporary
 from twophase import faults
 from twophase.codec import encode_head, encode_record
@@ -262,7 +262,7 @@ class Savepoints:
         self._thread = ThreadPoolExecutor(1, "eos-savepoint")
 
     def begin(self, request: Request) -> None:
-        """Handler of `savepoint`; does not block. `into`: a folder on this machine, or a URL."""
+        """Handler of `savepoint`; does not block. The savepoint is written at the checkpoint location."""
         self._thread.submit(copy_context().run, self._taken, request).add_done_callback(
             lambda taken: self._answer(request, taken)
         )
@@ -272,8 +272,10 @@ class Savepoints:
         self._thread.shutdown()
 
     def _taken(self, request: Request) -> Taken:
-        into = request.arguments.get("into")
-        return take(self._spec, parse(into, self._spec) if into else None)
+        if "into" in request.arguments:  # the driver's user can write to places, and send state there, as others cannot
+            message = "a request cannot name the place of a savepoint"
+            raise SavepointError(message, remedy="`eos savepoint SPEC DIR|URL` writes to another place")
+        return take(self._spec)
 
     def _answer(self, request: Request, future: Future[Taken]) -> None:
         """Also where it ended by what nobody foresaw: who asked would wait for ever."""

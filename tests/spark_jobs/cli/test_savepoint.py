@@ -9,14 +9,11 @@ from typing import Any
 
 import pytest
 
-from connectors.spec import load_spec
 from spark_jobs.cli import command_line, output, run_command_line
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import present
-from spark_jobs.savepoints.take import Savepoints
 from tests import savepoint_files as files
 from tests.object_store import Bucket
-from twophase.requests import Answer, Request
 
 
 @pytest.fixture
@@ -203,19 +200,14 @@ def test_progress_of_a_transfer_is_shown_beside_the_facts(
     assert json.loads(shown.out)["damage"] == []
 
 
-def test_a_running_pipeline_is_asked_for_one_in_a_store(spec: Path, bucket: Bucket) -> None:
-    """The request names the URL, and the driver's spec has the options."""
+def test_one_in_a_store_has_the_options_of_the_spec(
+    spec: Path, bucket: Bucket, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
     log = f"log: 's3://{bucket.name}/log', log_options: {{{options}}}"
     spec.write_text(files.SPEC.replace("location: state", f"location: state, {log}"))
-    answers: list[Answer] = []
-    savepoints = Savepoints(load_spec(spec, {}), lambda _, answer: answers.append(answer))
-    savepoints.begin(Request("0", "savepoint", {"into": f"s3://{bucket.name}/kept"}, 0.0, 1.0, "somebody"))
-    savepoints.begin(Request("1", "savepoint", {"into": "s3a://bucket/kept"}, 0.0, 1.0, "somebody"))
-    savepoints.close()
-    assert [each.ok for each in answers] == [True, False]
-    assert str(answers[0].facts["folder"]).startswith(f"s3://{bucket.name}/kept/savepoint-")
-    assert "s3a:// is how Spark and Hadoop spell it" in answers[1].message
+    taken = facts(capsys, "take", spec, f"s3://{bucket.name}/kept")
+    assert taken["folder"].startswith(f"s3://{bucket.name}/kept/savepoint-")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from spark_jobs.query import state_files
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints import take as taking
 from spark_jobs.savepoints.place import At
 from spark_jobs.savepoints.plan import describe
 from spark_jobs.savepoints.take import Savepoints, Taken, newest, take
@@ -220,23 +221,32 @@ def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monk
 def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> None:
     answers: dict[str, Answer] = {}
     savepoints = Savepoints(files.spec_in(tmp_path), lambda request, answer: answers.update({request.id: answer}))
-    for number, into in enumerate((str(tmp_path / "kept"), str(tmp_path / "orders.yaml"))):
-        savepoints.begin(Request(str(number), "savepoint", {"into": into}, 0.0, 1.0, "somebody"))
+    for number, arguments in enumerate(({}, {"into": str(tmp_path / "kept")}, {"into": "s3://bucket/theirs"})):
+        savepoints.begin(Request(str(number), "savepoint", arguments, 0.0, 1.0, "somebody"))
     savepoints.close()
     folder = Path(str(answers["0"].facts["folder"]))
     assert (answers["0"].ok, folder.parent, manifests.checked(folder).checkpoint_id) == (
         True,
-        tmp_path / "kept",
+        tmp_path / "state" / "savepoints",
         NEWEST,
     )
-    assert (answers["1"].ok, "orders.yaml" in answers["1"].message) == (False, True)
+    for number in ("1", "2"):
+        assert (answers[number].ok, answers[number].message) == (
+            False,
+            "a request cannot name the place of a savepoint",
+        )
+    assert not (tmp_path / "kept").exists()
 
 
-def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(tmp_path: Path, spark: Path) -> None:
+def test_one_that_fails_by_what_nobody_foresaw_is_answered_as_well(
+    tmp_path: Path, spark: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers: list[Answer] = []
     savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
-    savepoints.begin(Request("0", "savepoint", {"into": "no\0folder"}, 0.0, 1.0, "somebody"))
-    savepoints.close()
+    with monkeypatch.context() as changed:
+        changed.setattr(taking, "default_place", lambda _: Path("no\0folder"))
+        savepoints.begin(Request("0", "savepoint", {}, 0.0, 1.0, "somebody"))
+        savepoints.close()
     ((unique,), _) = IDS["0"]
     (spark / "state" / "0" / "0" / f"{NEWEST + 1}_{unique}.zip").write_bytes(b"damaged")
     savepoints = Savepoints(files.spec_in(tmp_path), lambda _, answer: answers.append(answer))
