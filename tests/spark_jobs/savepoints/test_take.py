@@ -20,7 +20,6 @@ from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import take as taking
-from spark_jobs.savepoints.place import At
 from spark_jobs.savepoints.plan import describe
 from spark_jobs.savepoints.take import Savepoints, Taken, newest, take
 from tests import savepoint_files as files
@@ -186,10 +185,10 @@ def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monk
     spec = files.spec_in(tmp_path)
     begun, late = threading.Event(), threading.Event()
 
-    def slow(spec: Spec, into: At | None) -> Taken:
+    def slow(spec: Spec) -> Taken:
         begun.set()
         late.wait(60)
-        return take(spec, into)
+        return take(spec)
 
     monkeypatch.setattr("spark_jobs.savepoints.take.take", slow)
     with open_requests(spec) as channel:
