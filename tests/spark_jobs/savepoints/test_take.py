@@ -229,11 +229,8 @@ def test_one_that_is_asked_for_is_answered_when_it_is_whole(tmp_path: Path) -> N
         tmp_path / "state" / "savepoints",
         NEWEST,
     )
-    for number in ("1", "2"):
-        assert (answers[number].ok, answers[number].message) == (
-            False,
-            "a request cannot name the place of a savepoint",
-        )
+    for refused in (answers["1"], answers["2"]):
+        assert (refused.ok, refused.message) == (False, "a request cannot name the place of a savepoint")
     assert not (tmp_path / "kept").exists()
 
 
