@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
@@ -11,7 +13,7 @@ from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan, describe
 from spark_jobs.savepoints.take import Taken
-from twophase.codec import encode_head, encode_record, sha256_of
+from twophase.codec import decode_head, encode_head, encode_record, sha256_of
 from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
@@ -117,6 +119,16 @@ def _head(location: Path, committed: int) -> None:
         sinks=("out",),
     )
     assert store.swap(None, encode_head(head))
+
+
+def set_head_back(location: Path) -> None:
+    """Restore head as it was one checkpoint earlier."""
+    before = LocalHead(location).read()
+    assert before is not None
+    head = decode_head(before.value)
+    shutil.rmtree(location / "head")
+    older = replace(head, completed=NEWEST - 1, committed=NEWEST - 1, records=head.records[:1])
+    assert LocalHead(location).swap(None, encode_head(older))
 
 
 def _record(number: int) -> CheckpointRecord:

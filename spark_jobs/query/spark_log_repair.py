@@ -37,10 +37,10 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | 
 
     `overran`: the checkpoint whose tasks took too long, and which is replanned with fewer records.
 
-    Two drivers may call it, and the older one must not delete what the newer one's Spark runs or has written. So head is
-    read under a lock, and each driver takes this lock before its Spark begins: a newer driver waits until the older one
-    has ended its deletions (H25). Nothing in the folder shows that a plan overran, so a driver that finds nothing to
-    delete waits as well.
+    Two drivers may call it, and the older one must not delete what the newer one's Spark runs or has written. So head
+    is read under a lock, and each driver takes this lock before its Spark begins: a newer driver waits until the older
+    one has ended its deletions (H25). Nothing in the folder shows that a plan overran, so a driver that finds nothing
+    to delete waits as well.
 
     Raises IdentityError for what a decision rests on, and deletes nothing then; FencedError, HeadError.
     """

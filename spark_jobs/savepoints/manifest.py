@@ -17,7 +17,8 @@ from typing import Any, Final
 from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.query.state_files import hash_of, inside
 from spark_jobs.savepoints.plan import Plan
-from twophase.codec import check_readable, sha256_of
+from twophase.codec import check_readable, decode_record, sha256_of
+from twophase.values import CheckpointRecord
 from wal.address import ObjectAddress
 
 FORMAT: Final = 1
@@ -137,6 +138,11 @@ def read(folder: Path) -> Manifest:
     except OSError as error:
         raise SavepointError(f"{folder / NAME} cannot be read: {error.strerror}") from error
     return decode(content, folder)
+
+
+def record(folder: Path, manifest: Manifest) -> CheckpointRecord | None:
+    """Return the decision of the savepoint's checkpoint; None if it was not retained. Raises HeadFormatError."""
+    return decode_record((folder / RECORD).read_bytes()) if RECORD in manifest.files else None
 
 
 def damage(folder: Path, manifest: Manifest) -> list[str]:

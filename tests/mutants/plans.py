@@ -264,9 +264,7 @@ MUTANTS: Final = (
 """,
         after="""    if True:
 """,
-        caught_by=(
-            "tests/spark_jobs/query/test_spark_log_repair.py::test_who_comes_later_waits_and_looks_again",
-        ),
+        caught_by=("tests/spark_jobs/query/test_spark_log_repair.py::test_who_comes_later_waits_and_looks_again",),
     ),
     Mutant(
         name="a plan is run while an older driver may still delete it",
