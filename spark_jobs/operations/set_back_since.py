@@ -26,7 +26,7 @@ def check_not_set_back(
         at: head of the savepoint.
         record: of its checkpoint; None: the savepoint does not have it, and nothing is known of the sinks.
         head: head as it is; None: the location is empty.
-        sinks: as they stand to the incarnation of that head, or to the savepoint's if there is none.
+        sinks: as they stand to the incarnation of that head, or without a head to the savepoint's.
     """
     if head is not None:
         if head.incarnation == at.incarnation and head.completed < at.completed:
