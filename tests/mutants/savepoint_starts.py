@@ -20,6 +20,17 @@ MUTANTS: Final = (
         caught_by=(f"{_JOB_TESTS}::test_rows_after_the_savepoint_have_to_be_accepted",),
     ),
     Mutant(
+        name="rows that a head which was set back does not know are written twice without a word",
+        rule="R2",
+        path="spark_jobs/operations/repeated_records.py",
+        before="""_beyond(head, sinks)  #""",
+        after="""{}  #""",
+        caught_by=(
+            f"{_JOB_TESTS}::test_rows_that_a_head_does_not_know_any_more_have_to_be_accepted",
+            "tests/spark_jobs/savepoints/test_changes.py::test_sinks_that_are_beyond_a_head_that_was_set_back_are_named",
+        ),
+    ),
+    Mutant(
         name="a start continues after checkpoints that head lost when it was set back",
         rule="R2",
         path="spark_jobs/operations/set_back_since.py",
@@ -290,8 +301,8 @@ MUTANTS: Final = (
         name="a start from a savepoint of another life tells of no other life",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/repeated_records.py",
-        before="other_life=not is_of(head, at.incarnation, savepoint))",
-        after="other_life=False)",
+        before="other_life = not is_of(head, at.incarnation, savepoint)",
+        after="other_life = False",
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_of_another_life_only_what_that_one_has_read",),
     ),
     Mutant(

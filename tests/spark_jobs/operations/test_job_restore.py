@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, IdentityError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_head
@@ -94,6 +96,18 @@ def test_a_head_that_was_set_back_to_before_the_savepoint_is_refused(tmp_path: P
         with pytest.raises(IdentityError, match=f"was set back to checkpoint {NEWEST - 1}, and the savepoint"):
             restored(spec, savepoint, tmp_path / "new", **options)
     assert (read_head(spec), (tmp_path / "new").exists()) == (before, False)
+
+
+def test_rows_that_a_head_does_not_know_any_more_have_to_be_accepted(job: tuple[Spec, Path], tmp_path: Path) -> None:
+    """Head was set back to the savepoint's checkpoint, and the sink was not."""
+    spec, savepoint = job
+    with closing(build_sink(spec, spec.sinks[0]).committer(spec.pipeline)) as committer:
+        committer.inspect(INCARNATION, ())
+        committer.claim(INCARNATION, 3, begins=NEWEST)
+    files.set_head_back(tmp_path / "state")
+    with pytest.raises(IdentityError, match=f"out has checkpoints up to {NEWEST}"):
+        restored(spec, savepoint, tmp_path / "new")
+    assert restored(spec, savepoint, tmp_path / "new", duplicates=True).repeated.beyond == {"out": NEWEST}
 
 
 def test_a_folder_behind_a_link_is_refused_before_anything_changes(job: tuple[Spec, Path], tmp_path: Path) -> None:
