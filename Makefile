@@ -1,6 +1,6 @@
 # The commands of this project; `make` alone lists them. Each one sets up what it needs.
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-unit matrix mutants image demo chaos soak bench scale screenshots release docs docs-serve check format clean
+.PHONY: help setup test test-unit matrix mutants image node demo chaos soak bench scale screenshots release docs docs-serve check format clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -23,6 +23,11 @@ mutants: ## break the product line by line and see its tests fail (AT_ONCE=2 tri
 
 image: ## build the product's image, and kill it beside Kafka and MySQL in containers (about 5 minutes)
 	@scripts/test --kind docker --no-lint integration_tests/test_image.py --image
+
+node: ## run the Helm chart on a node of Kubernetes, and kill its pods (root, Docker, Go; 20 minutes of builds, once)
+	@scripts/setup
+	@.venv/bin/python -m integration_tests.services build --node
+	@scripts/test --kind native --no-lint integration_tests/test_kubelet.py --image
 
 demo: ## run the example job, kill it in the middle, restart it, and count (SERVICES=docker|native for real servers)
 	@scripts/demo

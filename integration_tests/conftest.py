@@ -37,6 +37,7 @@ from integration_tests.services import (
     ServiceError,
     Services,
     kubernetes_native,
+    kubernetes_node,
     kubernetes_tools,
     obtain,
 )
@@ -143,6 +144,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for marker, programs in (("helm", kubernetes_tools.PROGRAMS), ("kubernetes", kubernetes_native.PROGRAMS)):
         if not all(each.is_built() for each in programs):
             omitted |= {item.nodeid: left_out.CHART for item in items if item.get_closest_marker(marker)}
+    if not (config.getoption("--image") and kubernetes_node.is_obtained()):
+        omitted |= {item.nodeid: left_out.NODE for item in items if item.get_closest_marker("node")}
     faults = {item.nodeid for item in items if "fault" in item.keywords}
     _report(config).count_fault_tests(config, len(faults))
     seed = seed_of_run()

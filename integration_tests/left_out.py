@@ -33,6 +33,7 @@ IMAGE: Final = "tests of the product's image"
 REGISTRY: Final = "tests of a schema registry"
 MINIO: Final = "tests on MinIO"
 CHART: Final = "tests of the Helm chart"
+NODE: Final = "tests on a node of Kubernetes"
 SEARCH: Final = "long explorations of the protocol"
 MUTANT: Final = "mutants of a run's sample"
 FIRST: Final = "tests of a run without --more"
@@ -56,6 +57,7 @@ _COMMANDS: Final = {
     REGISTRY: _OF_REGISTRY,
     MINIO: ".venv/bin/python -m pytest integration_tests -m minio, with Go 1.24 or newer on the PATH",
     CHART: _OF_CHART,
+    NODE: "make node, as root, with Go, and containerd and runc of a Docker engine on the PATH",
     SEARCH: "scripts/test --all --no-lint --unit",
     MUTANT: "scripts/test --more --no-lint --unit",
     FIRST: "EOS_MATRIX_SEED={seed} scripts/test --no-lint --integration --kind {services}",

@@ -15,5 +15,7 @@ MARKERS: Final = (
     "minio: the test needs MinIO; only where Go has built it or can, and not with EOS_WITHOUT_MINIO",
     "helm: the test needs Helm and kubeconform; only where `python -m integration_tests.services build` has built them",
     "kubernetes: the test needs a Kubernetes API server; only where the same command has built it",
+    "node: the test builds the product's image for a node of Kubernetes; only with --image, for root, with containerd, "
+    "where `python -m integration_tests.services build --node` has built kubelet (make node)",
     "image: the test builds the product's image, which takes minutes; only with --image (make image)",
 )

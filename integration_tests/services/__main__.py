@@ -8,7 +8,7 @@ import os
 import sys
 from typing import Final
 
-from integration_tests.services import kubernetes_native, kubernetes_tools
+from integration_tests.services import kubernetes_native, kubernetes_node, kubernetes_tools
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
@@ -39,7 +39,7 @@ def main() -> int:
         elif arguments.command == "down":
             _down(arguments.kind)
         elif arguments.command == "build":
-            _build()
+            _build(with_node=arguments.node)
         else:
             _show(_running(), arguments.json)
             for each in [] if arguments.json else _BESIDE:
@@ -61,7 +61,10 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--json", action="store_true", help="print one JSON array")
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
     down.add_argument("--kind", choices=("all", *STOPPABLE), default="all")
-    commands.add_parser("build", help="build the programs that tests of the Helm chart need; takes minutes, once")
+    build = commands.add_parser(
+        "build", help="build the programs that tests of the Helm chart need; takes minutes, once"
+    )
+    build.add_argument("--node", action="store_true", help="also kubelet, a scheduler and the network of pods")
     status = commands.add_parser("status", help="show what runs")
     status.add_argument("--json", action="store_true", help="print one JSON array")
     return parser
@@ -71,9 +74,10 @@ def _running() -> list[Services]:
     return [services for kind in ("docker", "native") if (services := provider(kind).running()) is not None]
 
 
-def _build() -> None:
+def _build(*, with_node: bool) -> None:
     log = State("build").log("go")
-    for each in (*kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS):
+    node = kubernetes_node.PROGRAMS if with_node else ()
+    for each in (*kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS, *node):
         print(f"{each.name}: {each.obtain(log)}", flush=True)
 
 

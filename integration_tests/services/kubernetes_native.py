@@ -11,7 +11,7 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -33,12 +33,15 @@ _FLAGS: Final = (
     f"-s -w -X {_PREFIX}.gitVersion={_VERSION} -X {_PREFIX}.gitMajor=1 -X {_PREFIX}.gitMinor=37",
 )
 _ETCD: Final = GoProgram("etcd", "go.etcd.io/etcd/server/v3", "v3.7.0", siblings="v3.7.0")
-_SERVER: Final = GoProgram(
-    "kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", _VERSION, 3600, _OF_LIBRARIES, _FLAGS
-)
-_CONTROLLERS: Final = GoProgram(
-    "kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", _VERSION, 3600, _OF_LIBRARIES, _FLAGS
-)
+
+
+def part_of_kubernetes(name: str) -> GoProgram:
+    """Return a program of this version of Kubernetes."""
+    return GoProgram(name, f"k8s.io/kubernetes/cmd/{name}", _VERSION, 3600, _OF_LIBRARIES, _FLAGS)
+
+
+_SERVER: Final = part_of_kubernetes("kube-apiserver")
+_CONTROLLERS: Final = part_of_kubernetes("kube-controller-manager")
 PROGRAMS: Final = (_ETCD, _SERVER, _CONTROLLERS)
 _ANSWERS: Final = ("", "/api/v1/namespaces/default", "/api/v1/namespaces/default/serviceaccounts/default")
 """What a request finds once each of them has started: the account is made by the controllers."""
@@ -68,8 +71,13 @@ class Refused(Exception):
 class Kubernetes:
     """A cluster without nodes in a folder of the caller's. As a context manager it runs inside the block."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, controllers: Sequence[str] = ()) -> None:
+        """
+        Args:
+            controllers: further ones, such as those that a node needs.
+        """
         self._folder = folder
+        self._controllers = (*_RUN, *controllers)
         self._log = folder.with_name(f"{folder.name}.log")
         self._token = secrets.token_hex(16)
         self._port = free_port(0)
@@ -148,7 +156,7 @@ class Kubernetes:
             "authentication-kubeconfig": self.kubeconfig,
             "authorization-kubeconfig": self.kubeconfig,
             "service-account-private-key-file": key,
-            "controllers": ",".join(_RUN),
+            "controllers": ",".join(self._controllers),
             "leader-elect": "false",
             "secure-port": 0,
             "kube-api-qps": 200,
