@@ -73,6 +73,7 @@ def test_a_seed_gives_the_same_faults_again_and_another_one_others() -> None:
 
 
 def test_faults_of_a_store_are_those_of_setups_with_their_location_in_one() -> None:
+    assert all(setup.mysql == setup.postgresql == "upsert" for setup in SETUPS if setup.changes)
     stored = {setup for setup in SETUPS if setup.is_stored}
     assert {setup.keeps_state_in_store for setup in stored} == {True, False}
     kinds: dict[Setup, set[str]] = {setup: set() for setup in SETUPS}

@@ -66,7 +66,7 @@ SETUPS: Final = (
     Setup("two-phase", "write-ahead-log", has_standby=True),
     Setup("two-phase", "two-phase", log="object store", location="object store", has_standby=True),
     Setup("two-phase", "write-ahead-log", log="HDFS", location="HDFS"),
-    Setup("upsert", "write-ahead-log", log="HDFS", location="HDFS", has_dead_letters=True, changes="in place"),
+    Setup("upsert", "upsert", log="HDFS", location="HDFS", has_dead_letters=True, changes="in place"),
 )
 """Taken in turn."""
 
