@@ -91,7 +91,7 @@ def test_faults_of_a_store_are_those_of_setups_with_their_location_in_one() -> N
             setup.has_standby,
         )
         if setup.keeps_state_in_store:
-            assert not found & {"savepoint taken", "transaction rolled back"}
+            assert "transaction rolled back" not in found
 
 
 def test_state_that_is_not_needed_or_lacking_is_seen() -> None:

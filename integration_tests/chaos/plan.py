@@ -200,7 +200,7 @@ def _may_overlap(first: Fault, second: Fault) -> bool:
 def _fits(kind: str, setup: Setup) -> bool:
     """What is decided can be rolled back by hand only where it is prepared. Only a sink with a backlog may be away.
 
-    Savepoints and repairs of a pipeline whose state is kept in an object store are refused.
+    Where state is kept in a store, only the newest checkpoint can be repaired.
     """
     if setup.has_standby and kind in _WITHOUT_STANDBY:
         return False
@@ -209,7 +209,6 @@ def _fits(kind: str, setup: Setup) -> bool:
     prepares = "two-phase" in setup.commits.values() and setup.mode == "exactly-once"
     return {
         "transaction rolled back": prepares and not setup.keeps_state_in_store,
-        "savepoint taken": not setup.keeps_state_in_store,
         "sink away": setup.has_backlog,
         "driver killed beside a standby": setup.has_standby,
     }.get(kind, True)
