@@ -65,7 +65,7 @@ def take_elsewhere(pipeline: Pipeline, into: Path) -> Path:
     return folder
 
 
-def begin_from(pipeline: Pipeline, savepoint: Path, *options: str, arm: str = "") -> PipelineProcess:
+def begin_from(pipeline: Pipeline, savepoint: Path | str, *options: str, arm: str = "") -> PipelineProcess:
     """Start from the savepoint until it has caught up, on another machine."""
     move(pipeline)
     given = ("--until-caught-up", "--from-savepoint", str(savepoint), *options)

@@ -50,11 +50,11 @@ def test_killed_at_every_point(jobs: Jobs, database: str, tmp_path: Path, job: s
     head = _head(tmp_path)
     assert (head.epoch, head.committed) == (epochs, FILES - 1)
     assert table.prepared(head.incarnation) == []
-    if job == "copy_files.py":  # one process for all of its batches keeps a history
-        history = History.at(tmp_path / "checkpoints" / "copy-files")
-        assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
+    history = History.at(tmp_path / "checkpoints" / "copy-files")
+    assert (history.totals().checkpoints, history.totals().rows) == (FILES, FILES * ROWS)
+    assert all(each.is_committed for each in history.checkpoints())
+    if job == "copy_files.py":  # as a format no process sees the beginning and the end of a run
         assert [run.ended for run in history.runs()] == ["stopped", None, None, None, None]
-        assert all(each.is_committed for each in history.checkpoints())
 
 
 @pytest.mark.timeout(600)
@@ -93,6 +93,26 @@ def test_what_a_failed_batch_has_prepared_is_rolled_back_at_once(jobs: Jobs, dat
     assert not table.is_held()
 
 
+@pytest.mark.timeout(300)
+def test_a_task_that_hangs_in_the_sink_is_ended_as_a_format(jobs: Jobs, database: str, tmp_path: Path) -> None:
+    """Nothing can cancel Spark's job there. The task has sent rows, and waits for an answer without an end."""
+    table = SinkTable(database, "records")
+    table.create()
+    expected = write_files(tmp_path / "files")
+    spec = tmp_path / "sink.yaml"
+    spec.write_text(spec.read_text().replace("copy-files}", "copy-files, timeout: 2s}"))
+    process = jobs.start(EXAMPLES / "files_to_table.py", str(tmp_path / "files"), arm=["writing@1"])
+    process.await_point("writing@1")
+    assert process.wait() != 0
+    assert "a task ran longer than checkpoint.timeout (2 s), and its Python worker is ended" in process.output()
+    assert (table.rows().total(), table.is_held()) == (ROWS, False)
+    spec.write_text(spec.read_text().replace("timeout: 2s", "timeout: 10min"))
+    jobs.start(EXAMPLES / "files_to_table.py", str(tmp_path / "files")).succeed()
+    verdict = compare(expected, table.rows())
+    assert verdict.exact, str(verdict)
+    assert verdict.in_sink == FILES * ROWS
+
+
 @pytest.mark.timeout(900)
 def test_into_kafka_as_a_format_and_killed(jobs: Jobs, services: Services, topic: TopicFactory, tmp_path: Path) -> None:
     """One process plans a batch and claims the sink, another one commits it: each with producers of its own."""
@@ -124,7 +144,7 @@ def test_from_kafka_from_its_end_on(
     Workload(services.kafka_bootstrap, name, 2).produce(100)  # before the first start: not read
     workload = Workload(services.kafka_bootstrap, name, 2)
     process = jobs.start(EXAMPLES / "kafka_to_table.py", services.kafka_bootstrap, name, arm=["before-decide@0"])
-    process.await_file(tmp_path / "spark" / "begin" / "head" / f"{1:020}.json")
+    process.await_file(tmp_path / "spark-begin" / "head" / f"{1:020}.json")
     workload.produce(_RECORDS)
     process.await_point("before-decide@0")
     process.kill()

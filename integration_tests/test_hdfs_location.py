@@ -12,8 +12,9 @@ from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.hdfs import Folder, put_location
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import driver_at, move, release_fenced
-from integration_tests.savepoints import keep_ids
+from integration_tests.savepoints import begin_from, facts, keep_ids
 from integration_tests.services.hdfs_cluster import HdfsServers
+from wal.hdfs import HdfsClient
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -131,3 +132,37 @@ def test_commands_on_another_machine(pipeline: Pipeline, hdfs_folder: Folder, eo
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
+
+
+@pytest.mark.timeout(1200)
+def test_a_savepoint_in_hdfs(pipeline: Pipeline, hdfs_folder: Folder, eos: CommandLine) -> None:
+    """Its writer is killed before and after the manifest, each on its own machine. A disposal leaves no folder."""
+    put_location(pipeline, hdfs_folder)
+    keep_ids(pipeline)
+    pipeline.workload.produce(_RECORDS)
+    pipeline.catch_up()
+    for point in ("savepoint-copied", "savepoint-written"):
+        move(pipeline)
+        pipeline.command("savepoint", arm=[point]).kill_at(point)
+    listed = facts(pipeline, eos, "list", str(pipeline.write_spec()))["savepoints"]
+    assert sorted(each["is_savepoint"] for each in listed) == [False, True]
+    (whole,) = (each["folder"] for each in listed if each["is_savepoint"])
+    (unfinished,) = (each["folder"] for each in listed if not each["is_savepoint"])
+    assert facts(pipeline, eos, "inspect", whole)["damage"] == []
+
+    pipeline.workload.repeat(_RECORDS)
+    pipeline.workload.produce(CHECKPOINT_RECORDS)
+    other = hdfs_folder.address("eos/moved")
+    pipeline.address = other
+    pipeline.spec["checkpoint"]["location"] = str(other)
+    begin_from(pipeline, unfinished, "--take-over").fail("is no savepoint: it has no manifest.json")
+    begin_from(pipeline, whole, "--take-over").succeed()
+    assert_exact(pipeline, _RECORDS + CHECKPOINT_RECORDS)
+
+    facts(pipeline, eos, "dispose", whole)
+    facts(pipeline, eos, "dispose", unfinished, "--unfinished")
+    name = unfinished.rpartition("/")[2]
+    assert hdfs_folder.listed("eos/orders/savepoints") == [f"{name}/manifest.json"]
+    client = HdfsClient(hdfs_folder.address("eos/orders"))
+    assert [each.path.rpartition("/")[2] for each in client.list("savepoints")] == [name], "no empty folder stays"
+    assert [each.path.rpartition("/")[2] for each in client.list(f"savepoints/{name}")] == ["manifest.json"]

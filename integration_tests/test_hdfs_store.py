@@ -17,7 +17,7 @@ from integration_tests.harness.hdfs import Folder
 from integration_tests.services.hdfs_cluster import HdfsServers
 from tests.head_race import assert_each_version_is_won_once, await_version, open_head, racing
 from tests.head_store_suite import HeadStoreSuite
-from tests.storage_suite import StorageSuite, put
+from tests.storage_suite import TreeSuite, put
 from twophase.head import HeadStore, Versioned
 from twophase.object_head import ObjectHead
 from wal import hdfs
@@ -26,7 +26,7 @@ from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
 from wal.hdfs import HdfsClient
 from wal.hdfs_objects import HdfsObjects
 from wal.hdfs_storage import HdfsStorage
-from wal.storage import Storage
+from wal.storage import TreeStorage
 
 pytestmark = [pytest.mark.any_server]
 
@@ -42,11 +42,11 @@ class TestHead(HeadStoreSuite):
         return lambda: ObjectHead(hdfs_folder.address())
 
 
-class TestStorage(StorageSuite):
+class TestStorage(TreeSuite):
     """The contract of every storage."""
 
     @pytest.fixture
-    def storage(self, hdfs_folder: Folder) -> Storage:
+    def storage(self, hdfs_folder: Folder) -> TreeStorage:
         return HdfsStorage(hdfs_folder.address())
 
 

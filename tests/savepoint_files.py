@@ -7,8 +7,10 @@ import zipfile
 from pathlib import Path
 
 from connectors.spec import Spec, load_spec
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan, describe
+from spark_jobs.savepoints.take import Taken
 from twophase.codec import encode_head, encode_record, sha256_of
 from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, RecordRef
@@ -26,6 +28,12 @@ transforms: [{name: counted, sql: "SELECT count(*) AS value FROM s", output_mode
 sinks:
   - {name: out, from: counted, connector: mysql, url: "mysql+pymysql://u:geheim@h/d", table: t, commit: two-phase}
 """
+JOB_SPEC = """\
+pipeline: orders
+checkpoint: {location: state}
+sinks:
+  - {name: out, connector: sqlite, path: ./out.db, table: t, create: if-missing, commit: write-ahead-log}
+"""
 IDS = {"0": [["00000000-0000-0000-0000-000000000001"], ["00000000-0000-0000-0000-000000000002"]]}
 COUNTED = Operator("counted", "Aggregate", ": count(int)")
 
@@ -35,6 +43,24 @@ def spec_in(folder: Path) -> Spec:
     path = folder / "orders.yaml"
     path.write_text(SPEC)
     return load_spec(path, {})
+
+
+def folder_of(taken: Taken) -> Path:
+    """Return the folder of a savepoint that is in a folder."""
+    assert isinstance(taken.at, Path)
+    return taken.at
+
+
+def run_job(folder: Path, *, done: int = NEWEST, committed: int = NEWEST) -> tuple[Spec, Path]:
+    """A job of the user's own after NEWEST is completed, with a file source; returns its spec and Spark's folder."""
+    spark = run_until(folder / "state", committed=committed, done=done)
+    for name in ("5", "6", ".5.crc", ".6.tmp"):
+        put(spark / "sources" / "0" / name, "v1\n{}")
+    path = folder / "sink.yaml"
+    path.write_text(JOB_SPEC)
+    spec = load_spec(path, {})
+    jobs.remember(spec, INCARNATION, spark)
+    return spec, spark
 
 
 def offsets(checkpoint_id: int) -> str:

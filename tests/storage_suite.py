@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from wal.errors import ObjectExistsError, ObjectMissingError, ObjectNameError, StorageError
-from wal.storage import Storage
+from wal.storage import Storage, TreeStorage
 
 _BAD_PATHS: Final = ["a/", "/a", "a//b", "a/../b", "a/.b", "../a", "a/" * 100 + "b"]
 
@@ -71,7 +71,7 @@ class StorageSuite:
             storage.open("one")
 
     def test_names_are_sorted_and_each_is_the_longest_that_is_allowed(self, storage: Storage) -> None:
-        names = ["z", "A.b_c-d", "a" * 200, "0"]
+        names = ["z", "A.b_c-d", "a" * 200, "0", "_z"]
         for name in names:
             put(storage, name, name.encode())
         assert storage.names() == sorted(names)
@@ -109,3 +109,32 @@ class StorageSuite:
         assert list(storage.names("life/sink")) == ["life/sink/one"]
         with pytest.raises(ObjectNameError):
             storage.prepare("../sink")
+
+
+class TreeSuite(StorageSuite):
+    """Of a storage that is remote. Give `storage` as a fixture."""
+
+    def test_a_tree_is_listed_and_deleted(self, storage: TreeStorage) -> None:
+        assert (list(storage.folders()), list(storage.below())) == ([], [])
+        storage.clear("none")
+        names = ["one", "a/_two", "a/b/three", "a/b/c/four", "ab/five"]
+        for name in names:
+            put(storage, name, name.encode())
+        assert list(storage.folders()) == ["a", "ab"]
+        assert list(storage.folders("a")) == ["a/b"]
+        assert list(storage.below()) == sorted(names)
+        assert list(storage.below("a")) == ["a/_two", "a/b/c/four", "a/b/three"]
+        assert list(storage.below("none")) == []
+        storage.clear("a")
+        assert list(storage.below("a")) == ["a/_two", "a/b/c/four", "a/b/three"], "only what is empty"
+        for name in ("a/b/three", "a/b/c/four"):
+            storage.delete(name)
+        storage.clear("a")
+        storage.clear("a")
+        assert (list(storage.folders("a")), list(storage.below("a"))) == ([], ["a/_two"])
+        storage.delete("a/_two")
+        storage.clear("a")
+        assert list(storage.folders()) == ["ab"]
+        for call in (storage.folders, storage.below):
+            with pytest.raises(ObjectNameError):
+                call("..")

@@ -138,6 +138,14 @@ KINDS: Final[dict[str, Kind]] = {
         lambda: stored.written_plan(stored.PLAN),
         refusal="has format 3, which is read from format 2 on; this version reads 1",
     ),
+    "job": Kind(
+        ("spark_jobs/savepoints/job.py:keep",),
+        ("spark_jobs/savepoints/job.py", 1),
+        stored.job_of,
+        stored.JOB,
+        lambda: stored.written_job(stored.JOB),
+        refusal="has format 3, which is read from format 2 on; this version reads 1",
+    ),
     "known-sink": Kind(
         ("spark_jobs/run/known_sinks.py:KnownSink.encoded", "spark_jobs/run/known_sinks.py:KnownSinks.keep"),
         ("spark_jobs/run/known_sinks.py", 1),

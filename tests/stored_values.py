@@ -33,7 +33,9 @@ from spark_jobs.query.pacing.admission import AdaptiveAdmission
 from spark_jobs.query.pacing.pacing import RememberedAdmission
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.known_sinks import KnownSink
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans
+from spark_jobs.savepoints.job import JobCheckpoint
 from spark_jobs.savepoints.manifest import Entry, Manifest
 from spark_jobs.savepoints.plan import Operator, Plan
 from tests.history_values import AT, RUN, whole, writing
@@ -66,6 +68,17 @@ def written_plan(plan: Plan) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         plans.keep(LocalDocuments(Path(folder)), INCARNATION, plan)
         return (Path(folder) / "plans" / f"{INCARNATION}.json").read_bytes()
+
+
+def job_of(content: bytes) -> JobCheckpoint | None:
+    with _file(content, f"jobs/{INCARNATION}.json") as path:
+        return jobs.find(LocalDocuments(path.parents[1]), INCARNATION)
+
+
+def written_job(checkpoint: JobCheckpoint) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        jobs.keep(LocalDocuments(Path(folder)), INCARNATION, checkpoint)
+        return (Path(folder) / "jobs" / f"{INCARNATION}.json").read_bytes()
 
 
 def rows_of(content: bytes) -> dict[str, list[Any]]:
@@ -206,6 +219,7 @@ ANSWER: Final = Answer(ok=True, message="stopped", facts={"checkpoint_id": 7}, a
 PLAN: Final = Plan(
     ("orders",), (Operator("count", "Aggregate", "int"),), {"sources": {"orders": {"topics": "t"}}}, "pipeline: orders"
 )
+JOB: Final = JobCheckpoint("/checkpoints/spark", "here")
 MANIFEST: Final = Manifest(
     *("k2x9qa", "orders", INCARNATION, 7, 1.5, 2.5, 1),
     versions={"eos": "0.1.0"},

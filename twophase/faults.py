@@ -30,8 +30,12 @@ An armed file that contains the word `raise` makes the point raise instead of wa
 | `state-kept` | the manifest of a state is in the object store; older objects are not yet deleted |
 | `savepoint-pinned` | all of a checkpoint is pinned and nothing is copied |
 | `savepoint-copied` | a savepoint is whole but for its manifest |
+| `savepoint-written` | a savepoint has its manifest, and nothing was reported |
+| `savepoint-downloaded` | a savepoint in a store was read and verified, and nothing else was done |
 | `trial-run` | the trial of a start from a savepoint has run; the incarnation and the sinks are as before |
 | `state-widened` | the state of a start from a savepoint is rewritten for wider types, beside Spark's folder |
+| `job-filled` | Spark's folder of a restored job is filled under another name; head is as before |
+| `job-restored` | head holds the incarnation of a restored job; Spark's folder does not have its name yet |
 | `before-restore` | Spark's folder of a life from a savepoint is there; what the old life had prepared is ended |
 | `after-restore` | head holds that life; sinks are still claimed by the one before |
 """
@@ -65,8 +69,12 @@ POINTS: Final = (
     "state-kept",
     "savepoint-pinned",
     "savepoint-copied",
+    "savepoint-written",
+    "savepoint-downloaded",
     "trial-run",
     "state-widened",
+    "job-filled",
+    "job-restored",
     "before-restore",
     "after-restore",
 )

@@ -157,6 +157,10 @@ class HdfsClient:
         """Delete a file, or a folder with all that is in it. Idempotent."""
         self._send("delete", path, lambda hdfs, at: hdfs.delete(at, recursive=True))
 
+    def delete_empty(self, path: str) -> None:
+        """Delete a folder in which nothing is. Idempotent. Raises StorageError if something is in it."""
+        self._send("delete", path, lambda hdfs, at: hdfs.delete(at, recursive=False))
+
     def place(self, path: str) -> str:
         """Return where it is, for messages."""
         return f"{self.address}/{path}".rstrip("/")

@@ -73,6 +73,32 @@ class HdfsStorage:
     def names(self, folder: str = "") -> Sequence[str]:
         return [in_folder(folder, entry) for entry in self._list(folder) if not entry.startswith(".")]
 
+    def folders(self, folder: str = "") -> Sequence[str]:
+        start = in_folder(folder, "")
+        return [start + name for name, is_folder in self._entries(folder) if is_folder]
+
+    def below(self, folder: str = "") -> Sequence[str]:
+        """See TreeStorage. One request for each folder."""
+        found, folders = list[str](), [check_name(folder) if folder else ""]
+        while folders:
+            at = folders.pop()
+            for name, is_folder in self._entries(at):
+                if is_folder:
+                    folders.append(_join(at, name))
+                elif not name.startswith("."):
+                    found.append(_join(at, name))
+        return sorted(found)
+
+    def clear(self, folder: str = "") -> None:
+        """See TreeStorage. The namenode refuses to delete a folder in which something is."""
+        for name, is_folder in self._entries(folder):
+            if is_folder:
+                self.clear(_join(folder, name))
+            elif _UNFINISHED.fullmatch(name):
+                self._client.delete(_join(folder, name))
+        if not self._entries(folder):
+            self._client.delete_empty(folder)
+
     def unfinished(self, folder: str = "") -> Sequence[str]:
         return unfinished_in(folder, self._list(folder), _UNFINISHED)
 
@@ -86,11 +112,15 @@ class HdfsStorage:
         return str(self._client.address)
 
     def _list(self, folder: str) -> Sequence[str]:
+        return [name for name, is_folder in self._entries(check_name(folder) if folder else "") if not is_folder]
+
+    def _entries(self, folder: str) -> Sequence[tuple[str, bool]]:
+        """Return the entries of a folder by name, and whether each is a folder. The folder may have any name."""
         try:
-            found = self._client.list(check_name(folder) if folder else "")
+            found = self._client.list(folder)
         except FileNotFoundError:
             return ()
-        return sorted(each.path.rpartition("/")[2] for each in found if not each.isdir)
+        return sorted((each.path.rpartition("/")[2], each.isdir) for each in found)
 
     def _put(self, name: str, content: BinaryIO) -> None:
         """Create an object of all the bytes of a file. Raises what ObjectWriter.publish raises."""
@@ -109,3 +139,7 @@ class HdfsStorage:
         except StorageError as error:
             if not error.retriable or not holds_in_doubt(self, name, content, error):
                 raise
+
+
+def _join(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

@@ -85,6 +85,7 @@ def connect(address: ObjectAddress, timeout_s: float, *, once: bool = False) -> 
 _REQUEST_S: Final = 30.0
 _SLOWEST: Final = 1024 * 1024  # bytes that a request moves in a second, or it is given up
 _CHUNK_BYTES: Final = 4 * 1024 * 1024
+_LISTED: Final = 1000
 _EMPTY: Final = 416  # the answer to a range of an object without bytes
 
 
@@ -148,6 +149,27 @@ class ObjectStorage:
         paths = (each["path"] for each in found["objects"])
         entries = (path.removeprefix(start) for path in paths if path.startswith(start))  # some tools put the folder in
         return sorted(start + entry for entry in entries if entry and not entry.startswith("."))
+
+    def folders(self, folder: str = "") -> Sequence[str]:
+        """See TreeStorage. A listing has the parts of names before the next slash."""
+        start = in_folder(folder, "")
+        try:
+            found = obstore.list_with_delimiter(self._store, start)
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        return sorted(path for path in found["common_prefixes"] if path.startswith(start))
+
+    def below(self, folder: str = "") -> Sequence[str]:
+        """See TreeStorage. One request for each thousand objects."""
+        start = in_folder(folder, "")
+        try:
+            paths = [each["path"] for batch in obstore.list(self._store, start, chunk_size=_LISTED) for each in batch]
+        except Failure as error:
+            raise failed(f"list {self._place(start)}", error) from error
+        return sorted(path for path in paths if path.startswith(start) and path != start)
+
+    def clear(self, folder: str = "") -> None:
+        """See TreeStorage. Nothing: a put is never unfinished, and a folder is a part of names."""
 
     def unfinished(self, folder: str = "") -> Sequence[str]:
         """See Storage. None: see above."""

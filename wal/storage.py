@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, Protocol
 from wal.errors import ObjectNameError
 
 _MAX_CHARACTERS: Final = 200
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*")
 
 
 class ObjectWriter(Protocol):
@@ -40,8 +40,8 @@ class ObjectWriter(Protocol):
 class Storage(Protocol):
     """Named, immutable objects, in folders. Every call may block, and may raise StorageError.
 
-    Names: ASCII letters, digits, `.`, `_` and `-`, the first a letter or a digit; before it, folders that are named
-    alike, each with a `/` behind it; at most 200 characters in all. Else ObjectNameError.
+    Names: ASCII letters, digits, `.`, `_` and `-`, the first a letter, a digit or `_`; before it, folders that are
+    named alike, each with a `/` behind it; at most 200 characters in all. Else ObjectNameError.
 
     A listing costs what lies in the one folder: many who share a storage keep to a folder each.
     """
@@ -73,11 +73,30 @@ class Storage(Protocol):
         """Where this storage is, for messages; without secrets."""
 
 
+class TreeStorage(Storage, Protocol):
+    """A Storage whose folders can be listed and deleted as a tree."""
+
+    def folders(self, folder: str = "") -> Sequence[str]:
+        """Whole names of the folders in a folder, not deeper, sorted. In an object store none of them is empty."""
+
+    def below(self, folder: str = "") -> Sequence[str]:
+        """Whole names of all published objects in a folder and in the folders below it, sorted.
+
+        Another program may have written one whose name no call here takes.
+        """
+
+    def clear(self, folder: str = "") -> None:
+        """Remove unfinished objects in a folder and below it, and each folder that is empty then. Idempotent.
+
+        Writers whose bytes these were can no longer publish.
+        """
+
+
 def check_name(name: str) -> str:
     """Return `name` if every storage can hold it and it cannot leave its folder. Raises ObjectNameError."""
     if len(name) > _MAX_CHARACTERS or _NAME.fullmatch(name) is None:
         message = f"{name!r} is not a name for an object"
-        remedy = "use letters, digits, '.', '_', '-' between slashes; begin each part with a letter or a digit"
+        remedy = "use letters, digits, '.', '_', '-' between slashes; begin no part with '.' or '-'"
         raise ObjectNameError(message, remedy=remedy)
     return name
 

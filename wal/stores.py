@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wal.address import ObjectAddress
 from wal.conditional_objects import ConditionalObjects
-from wal.storage import Storage
+from wal.storage import TreeStorage
 
 
 def open_objects(address: ObjectAddress) -> ConditionalObjects:
@@ -18,7 +18,7 @@ def open_objects(address: ObjectAddress) -> ConditionalObjects:
     return SmallObjects(address)
 
 
-def open_storage(address: ObjectAddress) -> Storage:
+def open_storage(address: ObjectAddress) -> TreeStorage:
     """Return the storage below an address. Sends nothing. Raises StorageRefusedError for wrong options."""
     if address.scheme == "hdfs":
         from wal.hdfs_storage import HdfsStorage

@@ -10,7 +10,7 @@ from typing import Final
 
 from integration_tests.harness.fast_start import fast_start
 from integration_tests.harness.faults import Faults
-from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
+from integration_tests.harness.pipeline_process import EOS, PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row
 
 EXAMPLES: Final = PROJECT / "examples" / "any_job"
@@ -27,15 +27,22 @@ class Jobs:
         self._started: list[PipelineProcess] = []
         (folder / "sink.yaml").write_text((EXAMPLES / "sink.yaml").read_text())
 
-    def start(self, job: Path, *arguments: str, arm: Sequence[str] = ()) -> PipelineProcess:
-        """Start it with these fault points armed."""
+    def start(self, job: Path, *arguments: str, arm: Sequence[str] = (), checkpoint: str = "spark") -> PipelineProcess:
+        """Start it with these fault points armed. `checkpoint`: the name of its Spark checkpoint in the folder."""
+        every = [str(self._folder / "sink.yaml"), str(self._folder / checkpoint), *arguments]
+        return self._start(every, arm, [str(job)])
+
+    def command(self, *arguments: str, arm: Sequence[str] = ()) -> PipelineProcess:
+        """Start `eos` with these arguments and fault points."""
+        return self._start(arguments, arm)
+
+    def _start(self, every: Sequence[str], arm: Sequence[str], program: Sequence[str] = EOS) -> PipelineProcess:
         number = len(self._started)
         faults = Faults(self._folder / f"faults-{number}")
         for stem in arm:
             faults.arm(stem)
         log = self._folder / f"run-{number}.log"
-        every = [str(self._folder / "sink.yaml"), str(self._folder / "spark"), *arguments]
-        self._started.append(PipelineProcess(every, self._folder, log, faults, self.environment, [str(job)]))
+        self._started.append(PipelineProcess(every, self._folder, log, faults, self.environment, program))
         return self._started[-1]
 
     def close(self) -> None:

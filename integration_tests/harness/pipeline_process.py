@@ -27,7 +27,7 @@ _END_S = 300.0
 _POLL_S = 0.02
 _TAIL_LINES = 40
 
-_EOS = "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()"
+EOS = ("-c", "import sys; from spark_jobs.cli import main; sys.argv[0] = 'eos'; main()")
 """What the console script `eos` does, of this work tree and no other."""
 
 
@@ -53,7 +53,7 @@ class PipelineProcess:
         log: Path,
         faults: Faults,
         environment: Mapping[str, str],
-        program: Sequence[str] = ("-c", _EOS),
+        program: Sequence[str] = EOS,
         python: Path | str = sys.executable,
     ) -> None:
         self.faults = faults

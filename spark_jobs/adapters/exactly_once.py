@@ -26,6 +26,7 @@ from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.recovery import recover
 from spark_jobs.run.shared_state import check_state_is_shared
+from spark_jobs.savepoints.job import remember
 from spark_jobs.session.connect import refuse_connect
 from spark_jobs.session.protection import require, session_gaps
 from spark_jobs.session.shipping import ship
@@ -125,6 +126,7 @@ class _Run:
                 )
             )
             self._driver = recovered.driver
+            remember(spec, recovered.driver.owned.incarnation, self.query.checkpoint)
             self._flow = Flow(spec, tuple(branches_of("", frame, recovered.sinks)))
             if self.query.stateful:
                 check_state_is_shared(frame.sparkSession, self.query.checkpoint)

@@ -17,13 +17,15 @@ from connectors.api.mistakes import nearest
 from connectors.spec import Spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import load_sink_spec
-from spark_jobs.adapters.stream_writer import StreamWriter
 from spark_jobs.query.spark_log import local_folder
-from spark_jobs.query.streaming_api import DataSource, DataSourceStreamArrowWriter
-from spark_jobs.run.open_driver import limits_of
 from spark_jobs.session.protection import Gap, require, session_gaps
 from spark_jobs.session.shipping import ship
 from spark_jobs.session.versions import FORMAT_EOS, require_spark
+
+require_spark(FORMAT_EOS)  # the modules below refuse a version by the name of `eos run`
+
+from spark_jobs.adapters.stream_writer import StreamWriter  # noqa: E402
+from spark_jobs.query.streaming_api import DataSource, DataSourceStreamArrowWriter  # noqa: E402
 
 _log: Final = logging.getLogger("eos.spark")
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
@@ -38,9 +40,10 @@ class EosSink(DataSource):
     - `checkpointLocation`: Spark's own, on a local disk
     - `repartitioned_by`: columns by which the frame was repartitioned, where the target's unique keys ask for it
 
-    For queries without state, in append mode, without speculation; `checkpoint.timeout` does not end a batch. The spec
-    is read again for each batch. `foreachBatch(ExactlyOnce(spec))` is faster, takes queries with state, has the
-    timeout, partitions the rows itself, and may be at-least-once.
+    For queries without state, in append mode, without speculation. `checkpoint.timeout` limits each task, and not the
+    whole checkpoint. The spec is read again for each batch; keys that need a driver of ours which outlives a batch are
+    refused. `foreachBatch(ExactlyOnce(spec))` is faster, takes queries with state, limits the checkpoint, partitions
+    the rows itself, and may be at-least-once.
 
     Raises SpecError that names the option.
     """
@@ -61,7 +64,7 @@ class EosSink(DataSource):
         partitioned_by = {name.strip() for name in given.get("repartitioned_by", "").split(",")} - {""}
         spec = load_sink_spec(given["spec"])
         require(self.gaps, spec.spark)
-        _check_none_behind(spec)
+        _check_keys(spec)
         if spec.checkpoint.at_least_once:
             message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
             raise SpecError(message, remedy="set it to exactly-once, or use foreachBatch(ExactlyOnce(spec))")
@@ -97,10 +100,15 @@ def _check_options(given: Mapping[str, str]) -> None:
         raise SpecError(message, remedy="give the query one with option(), not through Spark's configuration")
 
 
-def _check_none_behind(spec: Spec) -> None:
-    if any(limit.checkpoints for limit in limits_of(spec).values()):
-        message = 'max_backlog is not for format("eos"), where each batch has a process of its own'
-        raise SpecError(message, remedy="remove it, or use foreachBatch(ExactlyOnce(spec))")
+def _check_keys(spec: Spec) -> None:
+    """Raise SpecError for a key that needs a process which outlives a batch. `eos.yaml` cannot set any of them."""
+    for key, is_set, why in (
+        ("max_backlog", any(entry.max_backlog is not None for entry in spec.sinks), "no process commits meanwhile"),
+        ("notifications", bool(spec.notifications), "no process watches the query between its batches"),
+    ):
+        if is_set:
+            message = f'{key} is not for format("eos"), where each batch has a process of its own: {why}'
+            raise SpecError(message, remedy="remove it, or use foreachBatch(ExactlyOnce(spec))")
 
 
 def register_formats(session: SparkSession) -> None:

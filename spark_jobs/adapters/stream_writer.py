@@ -13,7 +13,7 @@ import pickle
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -26,22 +26,25 @@ from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, FencedError, PrepareError, SpecError
 from spark_jobs.adapters.sink_spec import digest_of, masked
+from spark_jobs.adapters.task_limit import limited
 from spark_jobs.batch.acks import by_sink
 from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.batch.stopwatch import Stopwatch
 from spark_jobs.batch.writing import Share, write_and_prepare
-from spark_jobs.observe.head_reader import read_seen
-from spark_jobs.observe.history.model import Acknowledgement, RuleCount
-from spark_jobs.observe.report import Listener
-from spark_jobs.query.spark_log import JobSparkLog
+from spark_jobs.observe.head_reader import read_head, read_seen
+from spark_jobs.observe.history.model import Acknowledgement, RuleCount, failure
+from spark_jobs.observe.history.recorder import Recorder, recording
+from spark_jobs.query.spark_log import JobSparkLog, ends_of
 from spark_jobs.query.streaming_api import DataSourceStreamArrowWriter, WriterCommitMessage
 from spark_jobs.run.checkpoints import Checkpoints
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.recovery import recover
+from spark_jobs.savepoints.job import remember
 from spark_jobs.session.arrow import to_arrow
 from twophase.codec import decode_committable, encode_committable
+from twophase.head_value import HeadValue
 from twophase.ids import Scope
-from twophase.messages import Acknowledged, Failed, HeadSnapshot
+from twophase.messages import Acknowledged, Failed
 from twophase.ownership import Held
 
 if TYPE_CHECKING:
@@ -59,6 +62,7 @@ class Written(WriterCommitMessage):
 
     held: Held  # the head of the planner
     spec: str  # digest of the spec: each process of Spark reads the file, and it may change in between
+    ends: tuple[int, ...]  # of Spark's plan, as the planner read it (H25), see spark_log.ends_of
     committables: tuple[bytes, ...] | None  # None: the checkpoint was decided before, and nothing was written
 
 
@@ -69,8 +73,10 @@ class _Plan:
     held: Held
     spec: str
     checkpoint_id: int
+    ends: tuple[int, ...]
     scope: Scope | None  # None: the checkpoint is already decided
     shares: tuple[Share, ...]
+    timeout_s: float
 
 
 class PlanningError(pickle.PickleError):
@@ -116,25 +122,27 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if plan.scope is None:
             for _ in iterator:
                 pass
-            return Written(plan.held, plan.spec, None)
-        written = write_and_prepare(plan.scope, plan.shares, iterator, Stopwatch.of(len(plan.shares)))
-        return Written(plan.held, plan.spec, tuple(map(encode_committable, written)))
+            return Written(plan.held, plan.spec, plan.ends, None)
+        with limited(plan.timeout_s, iterator) as rows:
+            written = write_and_prepare(plan.scope, plan.shares, rows, Stopwatch.of(len(plan.shares)))
+        return Written(plan.held, plan.spec, plan.ends, tuple(map(encode_committable, written)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Commit the checkpoint in all sinks; blocks. After an error Spark re-runs the batch at its next start.
 
-        Raises FencedError if anybody has taken the pipeline over since the batch was planned.
+        Raises FencedError if anybody has taken the pipeline over since the batch was planned, PlanOverwrittenError if
+        Spark's file no longer has the plan that the planner read.
         """
         written = [each for each in messages if isinstance(each, Written)]
-        plans = {(each.held, each.spec) for each in written}
+        plans = {(each.held, each.spec, each.ends) for each in written}
         if len(written) != len(messages) or len(plans) != 1:
             message = f"batch {batchId}: {len(messages)} tasks, {len(written)} acknowledgements, of {len(plans)} plans"
             raise PrepareError(message, remedy="start the query again")
-        ((held, spec),) = plans
+        ((held, spec, ends),) = plans
         if spec != digest_of(self._spec):
             message = f"the spec was changed while batch {batchId} was written: its rows are not where it now says"
             raise PrepareError(message, remedy="start the query again, which rolls them back")
-        self._end(held, batchId, [one for each in written for one in each.committables or ()])
+        self._end(held, batchId, [one for each in written for one in each.committables or ()], ends)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 Spark's name
         """Roll back the prepared transactions of the tasks, and revoke their permits; not after a take-over (R1).
@@ -165,35 +173,62 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if query_id is None:  # Spark writes it before the first batch
                 message = f"Spark keeps this query's checkpoint elsewhere than in {self._folder}"
                 raise SpecError(message, remedy="write checkpointLocation as file:///…, on a disk of the driver's")
-            with recover(spec, sinks, log, None, session=self._session()) as recovered:
+            with (
+                self._recorded() as recorder,
+                recover(spec, sinks, log, self._told_at_start(recorder), session=self._session()) as recovered,
+            ):
                 driver = recovered.driver
                 driver.set_query(query_id)
+                remember(spec, driver.owned.incarnation, self._folder)
                 sinks = [sink.open(schema) for sink in recovered.sinks]
                 self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned
                 scope = driver.permit(number)
                 names = self._schema.names
                 shares = tuple(Share(sink, tuple(map(names.index, sink.columns))) for sink in sinks)
-                return _Plan(driver.held, digest_of(spec), number, scope, shares)
+                ends = tuple(ends_of(log.offsets_log(driver.owned.incarnation, number)))
+                timeout_s = spec.checkpoint.timeout_s
+                return _Plan(driver.held, digest_of(spec), number, ends, scope, shares, timeout_s)
 
     def _take_over(self, number: int) -> None:
         spec = self._spec
         log = JobSparkLog(self._folder)
         with masked(spec):
             seen = read_seen(spec)
-            if not self._run or _run_of(seen) != self._run or log.state("").newest_planned != number:
+            last = _run_of(seen.head if seen is not None else None)
+            if not self._run or last != self._run or log.state("").newest_planned != number:
                 return  # whoever came after has rolled it back
             session = f"{secrets.token_hex(8)}.0"  # of no run: a claim since then fences, of this session's, too
             with open_driver(spec, _sinks(spec), log, session=session, follows=seen) as driver, suppress(FencedError):
                 driver.start()
 
-    def _end(self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError) -> None:
+    def _end(
+        self, held: Held, number: int, outcome: Sequence[bytes] | PrepareError, ends: Sequence[int] | None = None
+    ) -> None:
         spec = self._spec
-        batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks])
+        batch = DoneBatch(number, outcome, [entry.name for entry in spec.sinks], ends_held=ends)
         log = JobSparkLog(self._folder)
-        with masked(spec), open_driver(spec, _sinks(spec), log, session=self._session()) as driver:
+        with (
+            masked(spec),
+            self._recorded(number) as recorder,
+            open_driver(spec, _sinks(spec), log, session=self._session(), watcher=recorder.on_driver_event) as driver,
+        ):
             driver.take_up(held)
-            Checkpoints(driver, log, Listener(), permitted=True).complete(batch)
+            Checkpoints(driver, log, recorder, permitted=True).complete(batch)
+
+    @contextmanager
+    def _recorded(self, number: int | None = None) -> Iterator[Recorder]:
+        """The history of this process, with the error that ends the block."""
+        with recording(self._spec, self._run) as recorder:
+            try:
+                yield recorder
+            except ConnectorError as error:
+                recorder.on_event(failure(error, time.time(), number))
+                raise
+
+    def _told_at_start(self, recorder: Recorder) -> Recorder | None:
+        """Return the recorder for the first batch of a run only: it reads head's records, which takes a while."""
+        return recorder if _run_of(read_head(self._spec)) != self._run else None
 
     def _session(self) -> str:
         return f"{self._run}.{secrets.token_hex(8)}"
@@ -228,7 +263,7 @@ class DoneBatch:
     rules: tuple[RuleCount, ...] = ()  # the job has no steps of a spec
     acknowledgements: tuple[Acknowledgement, ...] = ()  # its tasks bring nothing but what they have prepared
     ranges: Ranges = field(default_factory=dict)  # the sources are Spark's own
-    ends_held: Sequence[int] | None = None  # Spark's writers are told nothing of the batch that they end
+    ends_held: Sequence[int] | None = None  # as the planner read them; None: the batch has failed
     stateful: bool = False
 
     def run_writers(self, scope: Scope, *, direct: bool) -> Acknowledged | Failed:
@@ -242,6 +277,6 @@ class DoneBatch:
         """Return None: the format has no state."""
 
 
-def _run_of(seen: HeadSnapshot | None) -> str:
+def _run_of(head: HeadValue | None) -> str:
     """Return the run that changed head last, as the first part of its sessions; empty if no run has."""
-    return seen.head.nonces[-1].partition(".")[0] if seen is not None and seen.head.nonces else ""
+    return head.nonces[-1].partition(".")[0] if head is not None and head.nonces else ""

@@ -397,7 +397,20 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "The spec lacks stateful steps or sources of the savepoint, or a step has other types.",
                 "Change the spec back, or leave their state and positions behind by `--allow-non-restored-state`.",
             ),
+            (
+                "The Spark checkpoint of a job is not known, or is on another machine.",
+                "Start the job once with this version, and give the command on the machine that has the folder.",
+            ),
+            ("The folder for a restored job is not empty.", "Give another folder to `--checkpoint`."),
             ("A sink has not committed everything yet.", "Run `eos run SPEC --until-caught-up`, then take it."),
+            (
+                "In an object store: another user discarded it while it was written.",
+                "Take another one. Discard an unfinished savepoint only after its writer has ended.",
+            ),
+            (
+                "The store did not answer to the last request.",
+                "`eos savepoint list` shows whether it exists once the store answers.",
+            ),
         ),
     ),
     "EOS-HEAD": Section(

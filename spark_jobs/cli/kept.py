@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
-from eos.errors import HeadFormatError, SpecError
+from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import position
 from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.job import is_of_a_job
 from spark_jobs.savepoints.manifest import Manifest
-from spark_jobs.savepoints.stored import Found
+from spark_jobs.savepoints.place import Found, Savepoint
 from spark_jobs.savepoints.take import Taken
 from twophase.codec import decode_head
 from twophase.positions import Position
-
-_URL: Final = re.compile(r"([a-z][a-z0-9]+):/+(.+)")
-"""A path has lost the second slash of a URL."""
-
-
-def local_folder(given: Path) -> Path:
-    """Return the folder of savepoints, or of one, as an absolute path. Raises SpecError for a URL."""
-    if url := _URL.match(str(given)):
-        message = f"{url[1]}://{url[2]} is a URL, and a savepoint is a folder"
-        remedy = "name a folder that outlives this machine, and copy the savepoint into the bucket with its own tools"
-        raise SpecError(message, remedy=remedy)
-    return given.absolute()
 
 
 def facts_of(taken: Taken) -> dict[str, object]:
     """Of a savepoint that was taken just now."""
     m = taken.manifest
     return {
-        "folder": str(taken.folder),
+        "folder": str(taken.at),
         "id": m.id,
         "pipeline": m.pipeline,
         "checkpoint_id": m.checkpoint_id,
@@ -52,20 +38,23 @@ def lines_of(taken: Taken) -> Iterator[Text]:
     """The same for people."""
     m = taken.manifest
     yield out.text(f"Savepoint of {m.pipeline}, checkpoint {m.checkpoint_id}, {m.bytes:,} bytes:", "bold")
-    yield out.text(f"  {taken.folder}")
+    yield out.text(f"  {taken.at}")
     if m.lacking and taken.was_running:
         yield out.text(f"  It does not hold {m.lacking}: decided, and not yet done everywhere when it was taken.")
+    elif m.lacking and is_of_a_job(m):
+        yield out.text(f"  It does not hold {m.lacking}, which a restore from it writes a second time.")
+        yield out.text("  If the job has ended, start it once for a savepoint that holds them, and take another one.")
     elif m.lacking:
         why = "committed in the sinks, and the pipeline ended before Spark marked it as done"
         yield out.text(f"  It does not hold {m.lacking}: {why}. A start from it writes those rows a second time.")
         yield out.text("  For a savepoint that holds them, run `eos run SPEC --until-caught-up`, and take another one.")
 
 
-def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
+def facts_in(savepoint: Savepoint, manifest: Manifest) -> dict[str, object]:
     """All that one holds."""
     plan = manifest.plan
     return {
-        "folder": str(folder),
+        "folder": str(savepoint.at),
         "format": manifests.FORMAT,
         "id": manifest.id,
         "pipeline": manifest.pipeline,
@@ -74,7 +63,7 @@ def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
         "decided_at": manifest.decided_at,
         "taken_at": manifest.taken_at,
         "later": manifest.later,
-        "positions": _positions(folder),
+        "positions": _positions(savepoint, manifest),
         "operators": [{"step": o.step, "kind": o.kind, "state": o.state} for o in plan.operators] if plan else None,
         "described": {kind: dict(each) for kind, each in plan.described.items()} if plan else None,
         "spec": plan.spec if plan else None,
@@ -85,16 +74,16 @@ def facts_in(folder: Path, manifest: Manifest) -> dict[str, object]:
     }
 
 
-def _positions(folder: Path) -> dict[str, dict[str, Position]] | None:
+def _positions(savepoint: Savepoint, manifest: Manifest) -> dict[str, dict[str, Position]] | None:
     """None: they cannot be read, which the damage tells."""
     try:
-        head = decode_head((folder / manifests.HEAD).read_bytes())
-    except (OSError, HeadFormatError):
+        head = decode_head(savepoint.content(manifests.HEAD, manifest))
+    except (SavepointError, HeadFormatError):
         return None
     return {source: dict(splits) for source, splits in head.positions.items()}
 
 
-def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
+def lines_in(savepoint: Savepoint, manifest: Manifest) -> Iterator[Text]:
     """The same for people."""
     yield out.text(f"{manifest.pipeline}: checkpoint {manifest.checkpoint_id}, id {manifest.id}", "bold")
     yield out.text(f"taken {_time(manifest.taken_at)} UTC, of incarnation {manifest.incarnation}")
@@ -104,7 +93,7 @@ def lines_in(folder: Path, manifest: Manifest) -> Iterator[Text]:
         yield out.text(f"it does not hold {manifest.lacking}, decided before it was taken")
     size = f"{manifest.bytes:,} bytes in {len(manifest.files)} files, {manifest.state_bytes:,} of them state"
     yield out.text(size)
-    for source, splits in (_positions(folder) or {}).items():
+    for source, splits in (_positions(savepoint, manifest) or {}).items():
         yield out.text(
             f"source {source} goes on at {', '.join(f'{s}={position(n)}' for s, n in sorted(splits.items()))}"
         )
@@ -118,9 +107,9 @@ def listed(found: Found) -> dict[str, object]:
     """Of one among others."""
     m = found.manifest
     if m is None:
-        return {"folder": str(found.folder), "is_savepoint": False, "why": found.why}
+        return {"folder": str(found.at), "is_savepoint": False, "why": found.why}
     shown = {"pipeline": m.pipeline, "checkpoint_id": m.checkpoint_id, "taken_at": m.taken_at, "bytes": m.bytes}
-    return {"folder": str(found.folder), "is_savepoint": True, "id": m.id, **shown}
+    return {"folder": str(found.at), "is_savepoint": True, "id": m.id, **shown}
 
 
 def table(found: Sequence[Found]) -> Table:
@@ -131,7 +120,7 @@ def table(found: Sequence[Found]) -> Table:
     for each in found:
         m = each.manifest
         cells = (_time(m.taken_at), m.pipeline, m.checkpoint_id, f"{m.bytes:,}") if m else (each.why, "", "", "")
-        shown.add_row(*map(out.text, (*cells, each.folder)))
+        shown.add_row(*map(out.text, (*cells, each.at)))
     return shown
 
 

@@ -7,7 +7,6 @@ import socket
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Final
 
 import typer
@@ -17,13 +16,15 @@ from connectors.registry import open_requests
 from connectors.spec import Spec
 from eos.errors import ConnectorError, SpecError
 from spark_jobs.cli import beginning
-from spark_jobs.cli.kept import facts_of, lines_of, local_folder
+from spark_jobs.cli.kept import facts_of, lines_of
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath, Timeout
 from spark_jobs.cli.output import out
+from spark_jobs.cli.transfers import shown_transfers
 from spark_jobs.observe.run_lock import running
 from spark_jobs.operations.deletion import Deleted, delete
-from spark_jobs.savepoints.take import default_folder, take
+from spark_jobs.savepoints.places import default_place, parse
+from spark_jobs.savepoints.take import take
 from twophase.requests import Answer, Channel, Request
 
 _POLL_S: Final = 0.1
@@ -35,9 +36,9 @@ Delete = Annotated[
 
 Keep = Annotated[bool, typer.Option("--savepoint", help="Write a savepoint after the stop.")]
 Into = Annotated[
-    Path | None,
+    str | None,
     typer.Argument(
-        metavar="DIR", show_default=False, help="Folder for the savepoint; default: at the checkpoint location."
+        metavar="DIR|URL", show_default=False, help="Place of the savepoint; default: at the checkpoint location."
     ),
 ]
 
@@ -121,8 +122,8 @@ def stop(
     The request is stored beside the pipeline's head, so the process may run on any machine that sees the same head. The
     default timeout is 10 minutes.
 
-    With --savepoint [DIR] a savepoint of the last checkpoint is written, as by `eos savepoint`. Sinks with a backlog
-    must catch up first.
+    With --savepoint [DIR|URL] a savepoint of the last checkpoint is written, as by `eos savepoint`. Sinks with a
+    backlog must catch up first.
 
     The checkpoint location is kept, so the next start continues. With --delete it is deleted, also if the pipeline does
     not run: the next start begins at `starting_offsets`, and writes records that the sinks already hold a second time.
@@ -146,7 +147,7 @@ def stop(
     if into is not None and not savepoint:
         raise SpecError(f"{into} needs --savepoint", remedy="it is where --savepoint writes")
     loaded = out.load(spec)
-    folder = local_folder(into) if into is not None else default_folder(loaded) if savepoint else None
+    at = parse(into, loaded) if into is not None else default_place(loaded)
     facts: dict[str, object] = {}
     is_seen = running(loaded) is not None
     if not delete_all or is_seen or loaded.checkpoint.is_shared:
@@ -158,7 +159,8 @@ def stop(
                 raise  # else nobody runs it anywhere, and it can be deleted
     said = [out.text(f"{loaded.pipeline} has stopped{_up_to(facts)}.")]
     if savepoint:
-        taken = take(loaded, folder)
+        with shown_transfers():
+            taken = take(loaded, at)
         facts["savepoint"] = facts_of(taken)
         said += lines_of(taken)
     if delete_all:

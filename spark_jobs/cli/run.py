@@ -8,7 +8,7 @@ import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from eos.errors import FencedError
 from spark_jobs.batch.chaining import may_chain
 from spark_jobs.cli.output import out
 from spark_jobs.cli.quantities import count, position
+from spark_jobs.cli.transfers import shown_transfers
 from spark_jobs.cli.ui import held_by_sinks, shown_entry
 from spark_jobs.observe.checkpoint_listener import CheckpointListener, listened
 from spark_jobs.observe.console import ConsoleListener, shown
@@ -146,7 +147,8 @@ def run_pipelines(
                 check_not_running(spec)  # Spark's start took seconds
             if savepoint is not None:
                 (spec,) = specs
-                begin(spec, spark, savepoint, partial(tell, spec, console))
+                with shown_transfers(runs[0].progress.on_state) if console.is_terminal else nullcontext():
+                    begin(spec, spark, savepoint, partial(tell, spec, console))
             each_with = zip(runs, sessions_of(spark, specs), beside, strict=True)
             run_all(
                 {

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from eos.errors import SpecError
-from spark_jobs.cli.kept import local_folder
 from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import Debug, Format, LogFormat, SpecPaths
 from spark_jobs.cli.output import out
 from spark_jobs.cli.ui import MetricsPerSplit, UiHost, UiPort, UiReadTokenFile, UiTokenFile, page_options
 from spark_jobs.observe.run_lock import check_not_running
+from spark_jobs.savepoints.places import parse
 
 UntilCaughtUp = Annotated[
     bool,
@@ -28,8 +27,10 @@ Ui = Annotated[bool, typer.Option("--ui", help="Serve a page with the state of t
 
 
 FromSavepoint = Annotated[
-    Path | None,
-    typer.Option("--from-savepoint", metavar="DIR", show_default=False, help="Start from this savepoint, see below."),
+    str | None,
+    typer.Option(
+        "--from-savepoint", metavar="DIR|URL", show_default=False, help="Start from this savepoint, see below."
+    ),
 ]
 NonRestored = Annotated[
     bool,
@@ -129,6 +130,7 @@ def run(
             )
     if standby and (take_over or from_savepoint is not None):
         raise SpecError("a standby takes over nothing", remedy="leave out --take-over and --from-savepoint")
+    savepoint = parse(from_savepoint, loaded[0]) if from_savepoint is not None else None
     for spec in loaded if not (take_over or standby) else ():
         check_not_running(spec)
     log_to_stderr()
@@ -145,7 +147,7 @@ def run(
         page=page_options(ui_host, ui_port, ui_token_file, ui_read_token_file, metrics_per_split=metrics_per_split)
         if ui
         else None,
-        savepoint=Allowed(local_folder(from_savepoint), allow_non_restored_state, accept_duplicates, take_over)
-        if from_savepoint is not None
+        savepoint=Allowed(savepoint, allow_non_restored_state, accept_duplicates, take_over)
+        if savepoint is not None
         else None,
     )

@@ -40,7 +40,7 @@ INCIDENTS: Final[tuple[EventKind, ...]] = tuple(kind for kind in get_args(EventK
 
 
 NO_HISTORY: Final = (
-    'no history is kept here: queries by format("eos") write none, or it was moved away; '
+    "no history is kept here: the pipeline ran on another machine, or it was moved away; "
     "`eos status` shows what head retains"
 )
 

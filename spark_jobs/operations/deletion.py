@@ -20,7 +20,7 @@ from twophase.abandoned import Abandoned
 from twophase.local_blobs import naming
 from twophase.reset import Begun
 
-_OF_LIVES: Final = ("spark", "plans", "sinks")
+_OF_LIVES: Final = ("spark", "plans", "jobs", "sinks")
 """Folders at the checkpoint location, whose parts are named by the life that they are of."""
 _LOG: Final = "log"
 _FILES: Final = (

@@ -29,7 +29,10 @@ from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes
+from spark_jobs.savepoints.job import is_of_a_job
 from spark_jobs.savepoints.manifest import Manifest
+from spark_jobs.savepoints.place import At
+from spark_jobs.savepoints.places import savepoint_at
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.locked_dirs import LOCK, locked, sweep
 from twophase.abandoned import add_given_up
@@ -38,6 +41,7 @@ from twophase.head_value import HeadValue
 from twophase.positions import is_before
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_incarnation
+from twophase.status import Status
 from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 
 
@@ -45,7 +49,7 @@ from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
 class Allowed:
     """What whoever starts it agrees to, and where it starts from."""
 
-    folder: Path
+    at: At
     non_restored_state: bool = False
     duplicates: bool = False
     take_over: bool = False
@@ -71,26 +75,25 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
     Raises SavepointError, SpecError, IdentityError, AlreadyRunningError with nothing changed; what `Driver.restore`
     raises, after which it can be made again.
     """
-    manifest = manifests.checked(allowed.folder)
     check_stopped(spec)
-    sources = [build_source(entry) for entry in spec.sources]
-    rows = root_rows(spark, spec, sources)
-    start = Start(spark, spec, rows, plan_of(spec, rows), allowed.folder, manifest)
-    with state_of(start) as state:
-        _begin(start, state, sources, allowed, tell)
+    with savepoint_at(allowed.at).opened(spec.checkpoint.folder) as savepoint:
+        if is_of_a_job(savepoint.manifest):
+            message = f"{allowed.at} is a savepoint of a job with `ExactlyOnce`, and the spec has sources"
+            raise SavepointError(message, remedy="give it to `eos savepoint restore`, with the spec of that job")
+        sources = [build_source(entry) for entry in spec.sources]
+        rows = root_rows(spark, spec, sources)
+        start = Start(spark, spec, rows, plan_of(spec, rows), savepoint.folder, savepoint.manifest)
+        with state_of(start) as state:
+            _begin(start, state, sources, allowed, tell)
 
 
 def _begin(
     start: Start, state: NewState, sources: Sequence[Source], allowed: Allowed, tell: Callable[[Beginning], None]
 ) -> None:
     spec, manifest, plan, changes = start.spec, start.manifest, start.plan, state.changes
-    at = decode_head((allowed.folder / manifests.HEAD).read_bytes())
+    at = decode_head((start.savepoint / manifests.HEAD).read_bytes())
     status = read_history(spec)
-    if status is not None and status.head.pipeline != spec.pipeline:
-        message = (
-            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
-        )
-        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+    check_location(spec, status)
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     log = spark_log(spec)
     with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
@@ -105,10 +108,10 @@ def _begin(
             spec.pipeline != manifest.pipeline,
         )
         tell(beginning)
-        _check(spec.pipeline, beginning, allowed)
+        check_allowed(spec.pipeline, beginning, allowed)
         if beginning.goes_on:
             return
-        seed = _seed(at, manifest, changes, sources, allowed.folder, plan.sources)
+        seed = _seed(at, manifest, changes, sources, start.savepoint, plan.sources)
         check_readable(sources, seed)
         with _spark_folder(log, driver.incarnation, head) as folder:
             noted = log.announce(driver.incarnation)
@@ -121,7 +124,7 @@ def _begin(
         for ended in _ended(begun) if not begun.abandoned else ():  # its plans tell the offsets of what is gone
             log.forget(ended)
     message = f"begun from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
-    facts = {"id": manifest.id, "folder": str(allowed.folder), "ended": begun.ended}
+    facts = {"id": manifest.id, "folder": str(allowed.at), "ended": begun.ended}
     recorder.tell(spec, Event(time.time(), "savepoint", add_given_up(message, begun.abandoned), facts=facts))
 
 
@@ -150,8 +153,17 @@ def _goes_on(
     return same and ours and changes.keeps_numbers and not changes.not_restored
 
 
-def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
-    """Raises what keeps it from being done without another word."""
+def check_location(spec: Spec, status: Status | None) -> None:
+    """Raise IdentityError where head is of a pipeline with another name."""
+    if status is not None and status.head.pipeline != spec.pipeline:
+        message = (
+            f"the checkpoint location belongs to pipeline {status.head.pipeline!r}, the spec names {spec.pipeline!r}"
+        )
+        raise IdentityError(message, remedy="give this pipeline a checkpoint location of its own")
+
+
+def check_allowed(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
+    """Raise IdentityError or SavepointError for a start that needs an option which was not given."""
     changes = beginning.changes
     if changes.not_restored and not allowed.non_restored_state:
         message = f"the new spec cannot take over {', '.join(changes.not_restored)}"
@@ -165,7 +177,7 @@ def _check(pipeline: str, beginning: Beginning, allowed: Allowed) -> None:
         message = f"{beginning.repeated}: the sinks hold rows of that already"
         raise IdentityError(
             message,
-            remedy="go on without the savepoint (`eos run`), or have them written again by --accept-duplicates",
+            remedy="continue without the savepoint, or accept that they are written twice: --accept-duplicates",
         )
 
 

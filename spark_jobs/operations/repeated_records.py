@@ -96,6 +96,17 @@ def repeated(
     return Repeated(splits, _rows(at, status) if splits else {}, other_life=not is_of(head, at.incarnation, savepoint))
 
 
+def repeated_by_job(at: HeadValue, savepoint: str, status: Status | None, sinks: Mapping[str, SinkState]) -> Repeated:
+    """What a job of the user's own writes twice. Spark has the offsets of its sources, and head has none.
+
+    For the arguments see `repeated`.
+    """
+    found = repeated(at, savepoint, status, sinks, {})
+    if status is None or found.other_life or status.head.completed <= at.completed:
+        return found
+    return Repeated(rows=_rows(at, status), beyond=dict.fromkeys(status.head.sinks, status.head.completed))
+
+
 def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> Iterator[RepeatedSplit]:
     for source, positions in sorted(head.positions.items()):
         for split, end in sorted(positions.items()):

@@ -24,6 +24,7 @@ from wal.durable import sync, sync_ancestors, sync_folders
 _STATE: Final = re.compile(r"state/(?P<operator>[0-9]+)/(?P<rest>.*)")
 _FIRST: Final = re.compile(r"(?P<store>(?:[^/]+/)+)1_(?P<id>[0-9a-f-]{36}\.zip)")
 """A snapshot of the state after batch 0."""
+_METADATA: Final = "metadata"
 _DESCRIPTIONS: Final = ("_metadata/", "_stateSchema/")
 
 
@@ -93,6 +94,31 @@ def write(
     sync_ancestors(target)
 
 
+def copy(savepoint: Path, manifest: Manifest, target: Path, path: Path, query_id: str) -> None:
+    """Fill the folder `target` with Spark's folder as it was, durably. Raises OSError.
+
+    Called for a job of the user's own, whose sources and operators keep their places.
+
+    Args:
+        savepoint: its folder, which is whole.
+        manifest: its manifest.
+        target: an empty folder.
+        path: where the folder will be moved to.
+        query_id: of the query, which is another one than before: a start with the old folder is then refused (R2).
+    """
+    for name in manifest.files:
+        if not name.startswith(f"{manifests.SPARK}/"):
+            continue
+        inside, source = name.removeprefix(f"{manifests.SPARK}/"), savepoint / name
+        if inside == _METADATA:
+            _put(target / inside, json.dumps({"id": query_id}))
+        elif match := _STATE.fullmatch(inside):
+            _place(source, target, int(match["operator"]), match["rest"], path)
+        else:
+            _copy(source, target / inside)
+    sync_folders(target)
+
+
 def offsets(content: str, sources: Sequence[str]) -> str:
     """`offsets/N` with a line for each of these sources. One that is not in it has read nothing yet."""
     version, metadata, *lines = content.split("\n")
@@ -148,10 +174,11 @@ def _with_ids(content: str, ids: Mapping[int, Sequence[Sequence[str]]]) -> str:
     return f"{version}\n{json.dumps(document, separators=(',', ':'))}"
 
 
-def _place(source: Path, target: Path, number: int, rest: str) -> None:
+def _place(source: Path, target: Path, number: int, rest: str, path: Path | None = None) -> None:
+    """`path`: where `target` will be moved to; None: it stays."""
     folder = target / "state" / str(number)
     if rest.startswith("_metadata/"):
-        _put(folder / rest, operator_at(source.read_text(), folder, number))
+        _put(folder / rest, operator_at(source.read_text(), (path or target) / "state" / str(number), number))
     else:
         _copy(source, folder / rest)
 

@@ -17,9 +17,9 @@ from eos.errors import ConnectorError, HistoryError
 from spark_jobs.observe.head_reader import read_history
 from spark_jobs.observe.history.store import History
 from spark_jobs.run.known_sinks import KnownSinks
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans
-from spark_jobs.savepoints.stored import found_in
-from spark_jobs.savepoints.take import default_folder
+from spark_jobs.savepoints.places import default_place, place_at
 from twophase.codec import check_writable
 from twophase.status import Status
 from twophase.verify import check_digest_method
@@ -43,13 +43,15 @@ def stored_findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
     yield "head", _tried("records", partial(_records, status))
     yield "head", _tried("requests", partial(_requests, spec))
     yield "query", _tried("plan", partial(_plan, spec, status))
+    if not spec.sources:
+        yield "query", _tried("Spark's checkpoint", partial(_job, spec, status))
     for entry in spec.outputs:
         if entry.name in status.head.sinks:
             yield f"sink {entry.name}", _tried("rows and transactions", partial(_sink, spec, entry, status))
     if not spec.checkpoint.is_scratch:
         yield "location", _tried("history", partial(_history, spec))
         yield "location", _tried("known sinks", partial(_known_sinks, spec, status))
-        yield from _savepoints(spec)
+    yield from _savepoints(spec)
 
 
 def _tried(check: str, read: Callable[[], str]) -> Finding:
@@ -89,6 +91,11 @@ def _plan(spec: Spec, status: Status) -> str:
     return "the names of its steps are known" if found is not None else "the names of its steps are not known"
 
 
+def _job(spec: Spec, status: Status) -> str:
+    found = jobs.find(open_documents(spec), status.head.incarnation)
+    return f"{found.folder} on {found.host}" if found is not None else "not known before the next start of the job"
+
+
 def _sink(spec: Spec, entry: SinkEntry, status: Status) -> str:
     incarnation = status.head.incarnation
     committer = build_committer(build_sink(spec, entry), spec.pipeline)
@@ -112,8 +119,14 @@ def _known_sinks(spec: Spec, status: Status) -> str:
 
 
 def _savepoints(spec: Spec) -> Iterator[tuple[str, Finding]]:
-    folder = default_folder(spec)
-    for each in found_in(folder) if folder.is_dir() else []:
-        ok = each.manifest is not None
-        detail = f"checkpoint {each.manifest.checkpoint_id}" if each.manifest is not None else each.why
-        yield "savepoint", Finding(each.folder.name, ok, detail, "" if ok else "keep the version that has written it")
+    try:
+        found = place_at(default_place(spec)).found()
+    except ConnectorError as error:
+        yield "savepoint", _unreadable("savepoints", error)
+        return
+    for each in found:
+        name = str(each.at).rpartition("/")[2]
+        if each.manifest is not None:
+            yield "savepoint", Finding(name, True, f"checkpoint {each.manifest.checkpoint_id}")
+        elif not each.is_unfinished:
+            yield "savepoint", Finding(name, False, each.why, "keep the version that has written it")

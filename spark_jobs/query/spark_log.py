@@ -287,10 +287,15 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
         offsets_log: the content of `offsets/N`.
         held: Java's `hashCode` of each source's offset, as Spark has it in memory.
     """
-    _, _, *lines = offsets_log.split("\n")  # a source may have any other end of a line within its JSON
-    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+    if sorted(held) != sorted(ends_of(offsets_log)):
         message = "another driver has written its own plan of this batch over Spark's"
         raise PlanOverwrittenError(message, remedy="see that only one is started; the batch is read as it stands there")
+
+
+def ends_of(offsets_log: str) -> list[int]:
+    """Return Java's `hashCode` of the offset at which each source ends, by the content of `offsets/N`."""
+    _, _, *lines = offsets_log.split("\n")  # a source may have any other end of a line within its JSON
+    return [_java_hash(line) for line in lines if line != "-"]
 
 
 def _java_hash(text: str) -> int:

@@ -1,7 +1,7 @@
-"""The format of a savepoint: a folder of plain files, and `manifest.json`, which names each with its hash.
+"""The format of a savepoint: plain files, and `manifest.json`, which names each with its hash.
 
-The manifest is written last: a folder without one is no savepoint. It holds no absolute path, so that the folder may
-be copied anywhere. Later versions read every format there has been (tests/golden).
+The manifest is written last: without one it is no savepoint. It holds no absolute path: a savepoint may be copied
+anywhere. Later versions read every format there has been (tests/golden).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.query.state_files import hash_of, inside
 from spark_jobs.savepoints.plan import Plan
 from twophase.codec import check_readable, sha256_of
+from wal.address import ObjectAddress
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"
@@ -26,7 +27,7 @@ RECORD: Final = "record.json"
 SPEC: Final = "spec.yaml"
 SPARK: Final = "spark"
 _KIND: Final = "eos-savepoint"
-_NO_SAVEPOINT: Final = "give the folder that `eos savepoint` has named, or one that `eos savepoint list` shows"
+_NO_SAVEPOINT: Final = "give the folder or URL that `eos savepoint` has named, or that `eos savepoint list` shows"
 _DAMAGED: Final = "copy the savepoint again from where it was taken, or take another one"
 
 
@@ -36,6 +37,13 @@ class Entry:
 
     bytes: int
     sha256: str
+
+    def __post_init__(self) -> None:
+        """Raise TypeError or ValueError for other values, which a hostile manifest may hold."""
+        if type(self.bytes) is not int or not isinstance(self.sha256, str):
+            raise TypeError(self.bytes, self.sha256)
+        if self.bytes < 0:
+            raise ValueError(self.bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +99,15 @@ def encode(manifest: Manifest) -> bytes:
     return _dump({**document, "checksum": sha256_of(_dump(document))})
 
 
-def decode(content: bytes, where: Path) -> Manifest:
+def decode(content: bytes, where: Path | ObjectAddress) -> Manifest:
     """The manifest that `encode` wrote. `where`: the savepoint, for messages. Raises SavepointError."""
     try:
         document = json.loads(content)
         if not isinstance(document, dict) or document.get("kind") != _KIND:
-            raise SavepointError(f"{where} is no savepoint: its {NAME} is something else's", remedy=_NO_SAVEPOINT)
+            raise no_savepoint(where, f"its {NAME} is something else's")
         check_readable(document, str(where), FORMAT, "use the version that wrote it, or a newer one")
         if document.pop("checksum") != sha256_of(_dump(document)):
-            message = f"{where / NAME} is damaged: its content does not match its checksum"
-            raise SavepointError(message, remedy=_DAMAGED)
+            raise damaged(f"{where}/{NAME}", "its content does not match its checksum")
         return Manifest(
             id=document["id"],
             pipeline=document["pipeline"],
@@ -116,8 +123,7 @@ def decode(content: bytes, where: Path) -> Manifest:
     except HeadFormatError as error:
         raise SavepointError(error.message, remedy=error.remedy) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        message = f"{where / NAME} is damaged: {error!r}"
-        raise SavepointError(message, remedy=_DAMAGED) from error
+        raise damaged(f"{where}/{NAME}", repr(error)) from error
 
 
 def read(folder: Path) -> Manifest:
@@ -127,8 +133,7 @@ def read(folder: Path) -> Manifest:
         content = (folder / NAME).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         there = "there is no such folder" if not folder.is_dir() else f"it has no {NAME}"
-        message = f"{folder} is no savepoint: {there}"
-        raise SavepointError(message, remedy=_NO_SAVEPOINT) from None
+        raise no_savepoint(folder, there) from None
     except OSError as error:
         raise SavepointError(f"{folder / NAME} cannot be read: {error.strerror}") from error
     return decode(content, folder)
@@ -169,10 +174,31 @@ def _check_plain(path: Path) -> None:
 def checked(folder: Path) -> Manifest:
     """The manifest of a savepoint that is whole. Reads every byte. Raises SavepointError."""
     manifest = read(folder)
-    if found := damage(folder, manifest):
-        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
-        raise SavepointError(f"{folder} is damaged: {'; '.join(found[:3])}{more}", remedy=_DAMAGED)
+    refuse_damaged(folder, damage(folder, manifest))
     return manifest
+
+
+def refuse_damaged(where: Path | ObjectAddress, found: Sequence[str]) -> None:
+    """Raise SavepointError if any damage of a savepoint was found."""
+    if found:
+        more = f", and {len(found) - 3} more" if len(found) > 3 else ""
+        raise damaged(str(where), f"{'; '.join(found[:3])}{more}")
+
+
+def damaged(what: str, why: str) -> SavepointError:
+    """Return the error for a savepoint, or a file of one, that is not as it was written."""
+    return SavepointError(f"{what} is damaged: {why}", remedy=_DAMAGED)
+
+
+def no_savepoint(where: Path | ObjectAddress, why: str) -> SavepointError:
+    """Return the error for a place that is not a savepoint."""
+    return SavepointError(f"{where} is no savepoint: {why}", remedy=_NO_SAVEPOINT)
+
+
+def holds_others(where: Path | ObjectAddress, others: Sequence[str]) -> SavepointError:
+    """Return the error for files of others in a savepoint that is to be deleted."""
+    message = f"{where} holds what is not part of the savepoint: {', '.join(others[:3])}"
+    return SavepointError(message, remedy="move it away, or delete the folder by hand")
 
 
 def _dump(document: Mapping[str, Any]) -> bytes:

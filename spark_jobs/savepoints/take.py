@@ -1,4 +1,4 @@
-"""Takes a savepoint: of a pipeline that is stopped, or of one that runs and goes on meanwhile.
+"""Takes a savepoint, in a folder or in a store: of a stopped pipeline, or of one that runs and goes on meanwhile.
 
 What is copied is the newest checkpoint that head calls committed everywhere and Spark calls done. Every file of it is
 immutable; while Spark goes on it may delete them, a hundred batches later. So they are pinned first, by hard links that
@@ -26,30 +26,29 @@ from typing import Final
 
 from connectors.registry import open_documents
 from connectors.spec import Spec
-from eos.errors import ConnectorError, SavepointError, SpecError
+from eos.errors import ConnectorError, SavepointError
 from spark_jobs.observe.head_reader import read_head, read_history
 from spark_jobs.observe.run_lock import running
 from spark_jobs.query.rebuilt_spark_log import is_filled, spark_log
-from spark_jobs.query.state_files import hash_of, needed, state_ids
+from spark_jobs.query.state_files import needed, state_ids
 from spark_jobs.query.truncated_files import newest_whole
+from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
-from spark_jobs.savepoints.manifest import Entry, Manifest
-from spark_jobs.session.locked_dirs import LOCK, locked, sweep, temporary
+from spark_jobs.savepoints.manifest import Manifest
+from spark_jobs.savepoints.place import At, Place
+from spark_jobs.savepoints.places import default_place, parse, place_at
+from spark_jobs.session.locked_dirs import temporary
 from twophase import faults
 from twophase.codec import encode_head, encode_record
 from twophase.head_value import HeadValue
 from twophase.positions import Positions
 from twophase.requests import Answer, Request
 from twophase.status import Status
-from wal.durable import sync, sync_folders
-from wal.private import make_durable
 
 _log = logging.getLogger("eos.savepoint")
 
 _TRIES: Final = 5
-PARTIAL: Final = ".partial"
-"""End of the name of a folder that is being written, or was when its writer died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Point:
     status: Status  # as it is
     spark: Path
     plan: plans.Plan | None
-    is_running: bool  # another checkpoint may be done at any moment
+    is_running: bool | None  # another checkpoint may be done at any moment; None: nothing shows it, in a job
 
     @property
     def number(self) -> int:
@@ -75,15 +74,12 @@ def newest(spec: Spec) -> Iterator[Point]:
     Raises SavepointError where none exists, HeadError, IdentityError; FileNotFoundError where a driver has completed
     another one meanwhile; OSError.
     """
-    if not spec.sources:
-        message = f"{spec.pipeline} is written by a job of your own, whose Spark checkpoint is not known here"
-        raise SavepointError(message, remedy="savepoints are of pipelines that `eos run` runs")
-    status = read_history(spec)
+    status = read_history(spec) if spec.sources else jobs.read_settled(spec)
     if status is None or status.head.committed < 0:
         message = f"{spec.pipeline} has not committed a checkpoint yet: there is nothing to keep"
         raise SavepointError(message, remedy="run it until `eos status` shows one that is committed")
-    head, is_running = status.head, running(spec) is not None
-    if head.completed > head.committed and not is_running:
+    head, is_running = status.head, running(spec) is not None if spec.sources else None
+    if head.completed > head.committed and not is_running and spec.sources:
         message = (
             f"{spec.pipeline} is stopped, and checkpoint {head.completed} is decided and not yet committed everywhere: "
             "what of it is in the sinks would not be in the savepoint"
@@ -92,7 +88,8 @@ def newest(spec: Spec) -> Iterator[Point]:
         if spec.checkpoint.is_shared:
             remedy = f"where a driver runs on another machine, wait for its next checkpoint; else {remedy}"
         raise SavepointError(message, remedy=remedy)
-    log, plan = spark_log(spec), plans.kept(open_documents(spec), head.incarnation)
+    log = spark_log(spec) if spec.sources else jobs.job_log(spec, head)
+    plan = plans.kept(open_documents(spec), head.incarnation)
     has_state = plan is not None and bool(plan.operators)
     with log.reading(status, has_state=has_state or spec.has_watermark) as folder:
         number = min(head.committed, newest_whole(folder / "commits"))
@@ -140,34 +137,26 @@ def positions_at(status: Status, number: int) -> Mapping[str, Positions]:
 class Taken:
     """A savepoint that is there now."""
 
-    folder: Path
+    at: At
     manifest: Manifest
-    was_running: bool
+    was_running: bool | None  # None: not known, in a job
 
 
-def default_folder(spec: Spec) -> Path:
-    """Where savepoints go without another word. Raises SpecError where that would be a folder that may be lost."""
-    if spec.checkpoint.is_scratch:
-        message = "a savepoint is a folder of files, and is not yet written to an object store"
-        raise SpecError(message, remedy="name a folder that outlives this machine")
-    return spec.checkpoint.folder / "savepoints"
+def take(spec: Spec, into: At | None = None) -> Taken:
+    """Write a savepoint below `into`, under a new name. Blocks while it copies; called from any thread of any process.
 
-
-def take(spec: Spec, into: Path | None = None) -> Taken:
-    """Write a savepoint as a new folder in `into`. Blocks while it copies; called from any thread of any process.
-
-    Raises SavepointError where there is none to be had, or the folder cannot be written; HeadError.
+    Raises SavepointError where there is none to be had, or the place cannot be written; HeadError.
     """
-    into = default_folder(spec) if into is None else into
+    into = default_place(spec) if into is None else into
+    place = place_at(into)
     try:
-        make_durable(into)
-        sweep(into.glob(f"savepoint-*{PARTIAL}"))
+        place.prepare()
         for attempt in range(_TRIES):
             try:
                 with newest(spec) as point, _pinned(spec, point) as files:
-                    return _write(into, point, files)
+                    return _write(place, point, files)
             except FileNotFoundError as error:  # a newer checkpoint is there by now
-                if attempt == _TRIES - 1 or (running(spec) is None and not spec.checkpoint.is_shared):
+                if attempt == _TRIES - 1 or not _may_run(spec):
                     raise _gone(spec, error) from error
                 _log.info("savepoint: %s has gone meanwhile; the savepoint is repeated", error.filename)
     except OSError as error:
@@ -176,12 +165,18 @@ def take(spec: Spec, into: Path | None = None) -> Taken:
     raise AssertionError
 
 
+def _may_run(spec: Spec) -> bool:
+    """Return whether a driver may complete checkpoints meanwhile. A job of the user's own shows no run."""
+    return running(spec) is not None or spec.checkpoint.is_shared or not spec.sources
+
+
 @contextmanager
 def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
     """Spark's files of the checkpoint, by their path in its folder, which stay for this block."""
     with temporary(spec.checkpoint.folder / "pins") as place:
         pins: dict[str, Path] = {}
-        for path in needed(point.spark, point.number):
+        more = () if spec.sources else jobs.source_files(point.spark)
+        for path in (*needed(point.spark, point.number), *more):
             pins[path] = place / path
             pins[path].parent.mkdir(parents=True, exist_ok=True)
             _pin(point.spark / path, pins[path])
@@ -208,18 +203,14 @@ def _pin(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _write(into: Path, point: Point, files: Mapping[str, Path]) -> Taken:
-    head, unique = point.head, secrets.token_hex(3)
-    folder = into / f"savepoint-{head.incarnation[:6]}-{point.number}-{unique}"
-    partial = folder.with_name(folder.name + PARTIAL)
+def _write(place: Place, point: Point, files: Mapping[str, Path]) -> Taken:
+    head = point.head
     record = next((each for each in point.status.checkpoints if each.checkpoint_id == point.number), None)
     texts = {manifests.HEAD: encode_head(head)}
     texts |= {manifests.RECORD: encode_record(record)} if record is not None else {}
     texts |= {manifests.SPEC: point.plan.spec.encode()} if point.plan is not None else {}
-    with locked(partial):
-        entries = {path: _store(partial / path, content) for path, content in texts.items()}
-        for path, source in files.items():
-            entries[f"{manifests.SPARK}/{path}"] = _copy(source, partial / manifests.SPARK / path)
+    with place.begin(f"savepoint-{head.incarnation[:6]}-{point.number}") as writing:
+        entries = writing.write(texts, {f"{manifests.SPARK}/{path}": source for path, source in files.items()})
         manifest = Manifest(
             id=secrets.token_hex(16),
             pipeline=head.pipeline,
@@ -232,14 +223,10 @@ def _write(into: Path, point: Point, files: Mapping[str, Path]) -> Taken:
             plan=point.plan,
             files=entries,
         )
-        sync_folders(partial)
         faults.point("savepoint-copied", point.number)
-        _store(partial / manifests.NAME, manifests.encode(manifest))
-        (partial / LOCK).unlink()
-        sync(partial)  # after the unlink: a lock file that a power cut brings back is not part of the savepoint
-        partial.rename(folder)
-        sync(into)
-    return Taken(folder, manifest, point.is_running)
+        at = writing.publish(manifests.encode(manifest))
+    faults.point("savepoint-written", point.number)
+    return Taken(at, manifest, point.is_running)
 
 
 def _versions() -> dict[str, str]:
@@ -248,21 +235,6 @@ def _versions() -> dict[str, str]:
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(distribution)
     return versions
-
-
-def _store(path: Path, content: bytes) -> Entry:
-    with path.open("xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    return Entry(*hash_of(path))
-
-
-def _copy(source: Path, target: Path) -> Entry:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(source, target)
-    sync(target)
-    return Entry(*hash_of(target))
 
 
 def _gone(spec: Spec, error: OSError) -> SavepointError:
@@ -288,7 +260,7 @@ class Savepoints:
         self._thread = ThreadPoolExecutor(1, "eos-savepoint")
 
     def begin(self, request: Request) -> None:
-        """Handler of `savepoint`; does not block. `into`: a folder on this machine."""
+        """Handler of `savepoint`; does not block. `into`: a folder on this machine, or a URL."""
         self._thread.submit(copy_context().run, self._taken, request).add_done_callback(
             lambda taken: self._answer(request, taken)
         )
@@ -299,7 +271,7 @@ class Savepoints:
 
     def _taken(self, request: Request) -> Taken:
         into = request.arguments.get("into")
-        return take(self._spec, Path(into) if into else None)
+        return take(self._spec, parse(into, self._spec) if into else None)
 
     def _answer(self, request: Request, future: Future[Taken]) -> None:
         """Also where it ended by what nobody foresaw: who asked would wait for ever."""
@@ -307,7 +279,7 @@ class Savepoints:
             case None:
                 taken = future.result()
                 number = taken.manifest.checkpoint_id
-                facts = {"folder": str(taken.folder), "id": taken.manifest.id, "checkpoint_id": number}
+                facts = {"folder": str(taken.at), "id": taken.manifest.id, "checkpoint_id": number}
                 self._reply(request, Answer(ok=True, message=f"savepoint of checkpoint {number}", facts=facts))
             case ConnectorError() as error:
                 self._reply(request, Answer.refused(error))

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _RESCALE: Final = "spark_jobs/cli/rescale.py"
 _BEGIN: Final = "spark_jobs/operations/from_savepoint.py"
+_FOLDER: Final = "spark_jobs/savepoints/folder.py"
 _MANIFEST: Final = "spark_jobs/savepoints/manifest.py"
 _BEGIN_TESTS: Final = "tests/spark_jobs/operations/test_begin_from_savepoint.py"
 _RESCALE_TESTS: Final = "tests/spark_jobs/cli/test_rescale.py"
@@ -81,9 +82,9 @@ MUTANTS: Final = (
     Mutant(
         name="a pipeline begins from a savepoint that is damaged",
         rule="docs/how-to/savepoints.md",
-        path=_BEGIN,
-        before="    manifest = manifests.checked(allowed.folder)\n",
-        after="    manifest = manifests.read(allowed.folder)\n",
+        path=_FOLDER,
+        before="        yield Whole(self.at, manifests.checked(self.at))\n",
+        after="        yield Whole(self.at, manifests.read(self.at))\n",
         caught_by=(f"{_BEGIN_TESTS}::test_a_savepoint_that_is_damaged_is_not_begun_from",),
     ),
     Mutant(
@@ -97,9 +98,9 @@ MUTANTS: Final = (
     Mutant(
         name="files that are not the savepoint's are deleted with it",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/stored.py",
-        before="    if others := manifests.strangers(folder, manifest):\n",
-        after="    if (others := manifests.strangers(folder, manifest)) and not folder.is_dir():\n",
+        path=_FOLDER,
+        before="        if others := manifests.strangers(folder, manifest):\n",
+        after="        if (others := manifests.strangers(folder, manifest)) and not folder.is_dir():\n",
         caught_by=(f"{_FORMAT_TESTS}::test_only_savepoints_are_disposed_of",),
     ),
     Mutant(

@@ -209,9 +209,9 @@ MUTANTS: Final = (
         name="a plan whose ends are not Spark's is taken",
         rule="H25",
         path="spark_jobs/query/spark_log.py",
-        before="""    if sorted(held) != sorted(_java_hash(line) for line in lines if line != "-"):
+        before="""    if sorted(held) != sorted(ends_of(offsets_log)):
 """,
-        after="""    if len(held) != len([line for line in lines if line != "-"]):
+        after="""    if len(held) != len(ends_of(offsets_log)):
 """,
         caught_by=(
             "tests/spark_jobs/run/test_checkpoints.py::test_h25_a_batch_whose_plan_was_written_over_is_not_decided",

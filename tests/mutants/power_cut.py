@@ -53,9 +53,9 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint's lock file is removed after its folder was synced",
         rule=_RULE,
-        path="spark_jobs/savepoints/take.py",
-        before="        (partial / LOCK).unlink()\n        sync(partial)",
-        after="        sync(partial)\n        (partial / LOCK).unlink()",
+        path="spark_jobs/savepoints/folder.py",
+        before="        (self.partial / LOCK).unlink()\n        sync(self.partial)",
+        after="        sync(self.partial)\n        (self.partial / LOCK).unlink()",
         caught_by=(f"{_TESTS}::test_a_savepoint",),
     ),
     Mutant(

@@ -6,7 +6,39 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_JOB_TESTS: Final = "tests/spark_jobs/operations/test_job_restore.py"
+
 MUTANTS: Final = (
+    Mutant(
+        name="a restored job writes rows twice without a word",
+        rule="R2",
+        path="spark_jobs/operations/repeated_records.py",
+        before="""    if status is None or found.other_life or status.head.completed <= at.completed:
+""",
+        after="""    if status is not None:
+""",
+        caught_by=(f"{_JOB_TESTS}::test_rows_after_the_savepoint_have_to_be_accepted",),
+    ),
+    Mutant(
+        name="a restored query has the id of the one before",
+        rule="R2",
+        path="spark_jobs/operations/job_restore.py",
+        before="""str(uuid.uuid4())""",
+        after="""at.query_id""",
+        caught_by=(f"{_JOB_TESTS}::test_rows_after_the_savepoint_have_to_be_accepted",),
+    ),
+    Mutant(
+        name="a savepoint of a job lacks the files of Spark's sources",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/savepoints/take.py",
+        before="""        more = () if spec.sources else jobs.source_files(point.spark)
+""",
+        after="""        more = ()
+""",
+        caught_by=(
+            "tests/spark_jobs/savepoints/test_job.py::test_it_holds_state_and_the_files_of_sparks_sources_and_no_path_of_this_machine",
+        ),
+    ),
     Mutant(
         name="state that begins empty has the version of the trial",
         rule="docs/how-to/savepoints.md",

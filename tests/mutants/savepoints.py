@@ -6,6 +6,10 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant
 
+_STORE: Final = "spark_jobs/savepoints/store.py"
+_IN_STORE: Final = "spark_jobs/savepoints/store_savepoint.py"
+_STORE_TESTS: Final = "tests/spark_jobs/savepoints/test_store.py"
+
 MUTANTS: Final = (
     Mutant(
         name="a savepoint takes a checkpoint that Spark has not done",
@@ -43,7 +47,7 @@ MUTANTS: Final = (
         name="a savepoint of a stopped pipeline lacks what waits for its commit",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/savepoints/take.py",
-        before="""    if head.completed > head.committed and not is_running:
+        before="""    if head.completed > head.committed and not is_running and spec.sources:
 """,
         after="""    if head.completed > head.committed and head.completed < 0:
 """,
@@ -54,7 +58,7 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint shares its files with Spark",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
+        path="spark_jobs/savepoints/folder.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
 """,
@@ -84,19 +88,19 @@ MUTANTS: Final = (
     Mutant(
         name="a savepoint has its name before its manifest",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
-        before="""        _store(partial / manifests.NAME, manifests.encode(manifest))
+        path="spark_jobs/savepoints/folder.py",
+        before="""        with locked(partial):
+            yield _Writing(partial, target)
 """,
-        after="""        partial.rename(folder)
-        partial = folder
-        _store(partial / manifests.NAME, manifests.encode(manifest))
+        after="""        with locked(target):
+            yield _Writing(target, target)
 """,
         caught_by=("tests/spark_jobs/savepoints/test_take.py::test_one_that_was_cut_short_is_not_called_one",),
     ),
     Mutant(
         name="files of a savepoint are not on disk when its manifest is",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
+        path="spark_jobs/savepoints/folder.py",
         before="""    shutil.copyfile(source, target)
     sync(target)
 """,
@@ -107,7 +111,7 @@ MUTANTS: Final = (
     Mutant(
         name="the manifest of a savepoint is not on disk when the savepoint is told",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
+        path="spark_jobs/savepoints/folder.py",
         before="""        file.flush()
         os.fsync(file.fileno())
 """,
@@ -118,8 +122,8 @@ MUTANTS: Final = (
     Mutant(
         name="the names within a savepoint are not on disk when its manifest is",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
-        before="""        sync_folders(partial)
+        path="spark_jobs/savepoints/folder.py",
+        before="""        sync_folders(self.partial)
 """,
         after="",
         caught_by=("tests/project/test_power_cut.py::test_a_savepoint",),
@@ -127,11 +131,11 @@ MUTANTS: Final = (
     Mutant(
         name="the name of a savepoint is not on disk when it is told",
         rule="docs/how-to/savepoints.md",
-        path="spark_jobs/savepoints/take.py",
-        before="""        partial.rename(folder)
-        sync(into)
+        path="spark_jobs/savepoints/folder.py",
+        before="""        self.partial.rename(self.target)
+        sync(self.target.parent)
 """,
-        after="""        partial.rename(folder)
+        after="""        self.partial.rename(self.target)
 """,
         caught_by=("tests/project/test_power_cut.py::test_a_savepoint",),
     ),
@@ -194,5 +198,70 @@ MUTANTS: Final = (
         after="""        if not document.pop("checksum"):
 """,
         caught_by=("tests/spark_jobs/savepoints/test_format.py::test_damage_is_told",),
+    ),
+    Mutant(
+        name="a savepoint in a store has its manifest before its files (H42)",
+        rule="H42",
+        path=_STORE,
+        before="""        entries: dict[str, Entry] = {}
+        sources""",
+        after="""        entries: dict[str, Entry] = {}
+        self.publish(b"early")
+        sources""",
+        caught_by=(f"{_STORE_TESTS}::test_an_unfinished_one_is_discarded_and_its_writer_is_refused",),
+    ),
+    Mutant(
+        name="a writer that knows nothing of its manifest deletes the files of the savepoint (H42)",
+        rule="H42",
+        path=_STORE,
+        before="        self._may_be_one = True\n",
+        after="",
+        caught_by=(f"{_STORE_TESTS}::test_a_manifest_of_which_nothing_is_known_leaves_everything",),
+    ),
+    Mutant(
+        name="an unfinished savepoint is deleted without a mark (H42)",
+        rule="H42",
+        path=_IN_STORE,
+        before="                put(self._storage, manifests.NAME, io.BytesIO(DISCARDED))\n",
+        after="                pass\n",
+        caught_by=(f"{_STORE_TESTS}::test_an_unfinished_one_is_discarded_and_its_writer_is_refused",),
+    ),
+    Mutant(
+        name="files of others in a store are deleted with a savepoint",
+        rule="docs/how-to/savepoints.md",
+        path=_IN_STORE,
+        before="        if others := self._strangers(manifest):\n",
+        after="        if others := ():\n",
+        caught_by=(f"{_STORE_TESTS}::test_files_of_others_are_not_deleted_with_it",),
+    ),
+    Mutant(
+        name="a disposal in a store deletes the manifest last (H42)",
+        rule="H42",
+        path=_IN_STORE,
+        before="""            self._storage.delete(manifests.NAME)
+        self._delete(dict.fromkeys(manifest.files))
+""",
+        after="""            self._delete(dict.fromkeys(manifest.files))
+            self._storage.delete(manifests.NAME)
+""",
+        caught_by=(f"{_STORE_TESTS}::test_a_disposal_that_is_cut_off_leaves_no_savepoint",),
+    ),
+    Mutant(
+        name="a file of a savepoint in a store that was altered is not noticed",
+        rule="docs/how-to/savepoints.md",
+        path=_IN_STORE,
+        before='        return "" if digest.hexdigest() == entry.sha256 else "its content does not match its hash"\n',
+        after='        return "" if digest.hexdigest() else "its content does not match its hash"\n',
+        caught_by=(f"{_STORE_TESTS}::test_damage_is_found_before_anything_is_used",),
+    ),
+    Mutant(
+        name="a manifest in a store names a file outside its savepoint",
+        rule="docs/how-to/savepoints.md",
+        path=_IN_STORE,
+        before="""                check_name(path)
+        except""",
+        after="""                str(path)
+        except""",
+        caught_by=(f"{_STORE_TESTS}::test_a_manifest_names_nothing_outside",),
     ),
 )

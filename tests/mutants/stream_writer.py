@@ -8,6 +8,28 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS: Final = (
     Mutant(
+        name="a plan that another driver wrote over a format's is decided",
+        rule="H25",
+        path="spark_jobs/adapters/stream_writer.py",
+        before="""for one in each.committables or ()], ends)
+""",
+        after="""for one in each.committables or ()])
+""",
+        caught_by=(
+            "tests/spark_jobs/adapters/test_eos_format.py::test_h25_a_plan_that_another_driver_has_overwritten_is_not_decided",
+        ),
+    ),
+    Mutant(
+        name="a task of a format whose rows end too late prepares them",
+        rule="docs/tutorial/own_job.md",
+        path="spark_jobs/adapters/task_limit.py",
+        before="""    for batch in chain(rows, [None]):
+""",
+        after="""    for batch in chain(rows):
+""",
+        caught_by=("tests/spark_jobs/adapters/test_task_limit.py::test_a_task_whose_rows_come_late_fails",),
+    ),
+    Mutant(
         name="a batch is decided although a task has not acknowledged",
         rule="R6",
         path="spark_jobs/adapters/stream_writer.py",
@@ -51,7 +73,7 @@ MUTANTS: Final = (
         name="an abort of an old driver rolls back what a newer one writes",
         rule="H5",
         path="spark_jobs/adapters/stream_writer.py",
-        before="""            if not self._run or _run_of(seen) != self._run or log.state("").newest_planned != number:
+        before="""            if not self._run or last != self._run or log.state("").newest_planned != number:
 """,
         after="""            if log.state("").newest_planned != number:
 """,
@@ -66,7 +88,7 @@ MUTANTS: Final = (
         before="""        if plan.scope is None:
             for _ in iterator:
                 pass
-            return Written(plan.held, plan.spec, None)
+            return Written(plan.held, plan.spec, plan.ends, None)
 """,
         after="""        if plan.scope is None:
             raise AssertionError

@@ -16,7 +16,7 @@ from tests.mutants.mutant import PROJECT, Mutant
 from tests.simulation.mutants import MUTANTS as OF_THE_COORDINATOR
 
 _RULE: Final = re.compile(
-    r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9]|4[01])|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?"
+    r"R(?:[1-9]|10)|H(?:[1-9]|[12][0-9]|3[0-9]|4[012])|(?P<page>[\w/-]+\.md)(?:, (?P<section>.+))?"
 )
 """A rule or a history of docs/explanation/protocol.md; or a page of the docs, and perhaps its section."""
 

@@ -193,6 +193,8 @@ _ELSEWHERE: Final = {
     "spark_jobs/page/auth.py:_refuse": "shown",
     "spark_jobs/page/masked.py:masking.Masked.render": "shown",
     "spark_jobs/savepoints/plan.py:kept": "reads one without a number",
+    "spark_jobs/savepoints/job.py:find": "reads one without a number",
+    "spark_jobs/operations/spark_rewriting.py:copy": "Spark's own, of Spark's version",
     "spark_jobs/operations/spark_rewriting.py:_with_ids": "Spark's own, of Spark's version",
     "spark_jobs/query/state_files.py:operator_at": "Spark's own, of Spark's version",
     "spark_jobs/operations/trial.py:trial_of": "Spark's own, of Spark's version",

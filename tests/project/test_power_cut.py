@@ -22,6 +22,7 @@ from spark_jobs.savepoints.plan import Plan
 from spark_jobs.savepoints.take import Taken, take
 from tests import savepoint_files as files
 from tests.power_cut import Content, Names, disk, empty, survives
+from tests.savepoint_files import folder_of
 from tests.spark_jobs.observe.test_history_recorder import Numbered
 from tests.twophase.test_effects import Setting
 from tests.twophase_values import INCARNATION
@@ -200,7 +201,7 @@ def test_a_savepoint(root: Path, tmp_path: Path) -> None:
         taken.append(take(spec, root / "kept" / "orders"))
 
     def check() -> None:
-        assert manifests.checked(taken[-1].folder) == taken[-1].manifest
+        assert manifests.checked(folder_of(taken[-1])) == taken[-1].manifest
 
     assert survives(root, write, check) == set()
 
@@ -213,7 +214,7 @@ def test_a_start_from_a_savepoint(root: Path, location: Path, tmp_path: Path) ->
 
     def write() -> None:
         make_private(folder)
-        spark_rewriting.write(taken.folder, taken.manifest, folder, ["s"], {0: 0})
+        spark_rewriting.write(folder_of(taken), taken.manifest, folder, ["s"], {0: 0})
         written.append(_contents(folder))
 
     def check() -> None:

@@ -7,18 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.object_store import Bucket
-from tests.storage_suite import StorageSuite
+from tests.storage_suite import StorageSuite, TreeSuite
 from wal.local import LocalStorage
 from wal.object import ObjectStorage
-from wal.storage import Storage
+from wal.storage import Storage, TreeStorage
 
 
 class TestStorage(StorageSuite):
-    """Both kinds."""
+    """In a folder."""
 
-    @pytest.fixture(params=["folder", "bucket"])
-    def storage(self, request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-        if request.param == "folder":
-            return LocalStorage(tmp_path)
-        bucket: Bucket = request.getfixturevalue("bucket")
+    @pytest.fixture
+    def storage(self, tmp_path: Path) -> Storage:
+        return LocalStorage(tmp_path)
+
+
+class TestTree(TreeSuite):
+    """In an object store."""
+
+    @pytest.fixture
+    def storage(self, bucket: Bucket) -> TreeStorage:
         return ObjectStorage(bucket.address())

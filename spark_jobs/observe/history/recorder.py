@@ -161,13 +161,24 @@ def recorded(spec: Spec, run_id: str, ending: Callable[[], Ending]) -> Iterator[
         filing.close()
 
 
+@contextmanager
+def recording(spec: Spec, run_id: str = "") -> Iterator[Recorder]:
+    """Record what a process does that is not a run: a command, or one batch of `format("eos")`.
+
+    Never fails, as above; blocks at the end until everything is written. `run_id`: of checkpoints and events.
+    """
+    filing = WriterThread(spec.checkpoint.folder / NAME, Retention())
+    try:
+        yield recorder_of(spec, run_id, filing)
+    finally:
+        filing.close()
+
+
 def tell(spec: Spec, *events: Event) -> None:
     """Write down what a command has done that is no run. Never fails, as above; blocks until it is written."""
-    filing = WriterThread(spec.checkpoint.folder / NAME, Retention())
-    recorder = recorder_of(spec, "", filing)
-    for event in events:
-        recorder.on_event(event)
-    filing.close()
+    with recording(spec) as recorder:
+        for event in events:
+            recorder.on_event(event)
 
 
 def recorder_of(spec: Spec, run_id: str, filing: WriterThread) -> Recorder:

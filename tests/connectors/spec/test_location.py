@@ -9,7 +9,7 @@ import pytest
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import digest_of
-from spark_jobs.savepoints.take import default_folder
+from spark_jobs.savepoints.places import default_place
 from wal.address import ObjectAddress
 
 SECRET = "bucket-secret-9"
@@ -112,7 +112,8 @@ def test_another_location_is_another_place_for_decisions(tmp_path: Path) -> None
     assert len(digests) == 2
 
 
-def test_a_savepoint_needs_a_folder_that_lasts(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="a savepoint is a folder of files") as caught:
-        default_folder(load(tmp_path, "location: s3://bucket/a"))
-    assert "outlives this machine" in caught.value.remedy
+def test_savepoints_are_written_beside_the_location_that_lasts(tmp_path: Path) -> None:
+    at = default_place(load(tmp_path, f"location: s3://bucket/a, {OPTIONS}"))
+    assert isinstance(at, ObjectAddress)
+    assert (str(at), dict(at.options)["secret_access_key"]) == ("s3://bucket/a/savepoints", SECRET)
+    assert default_place(load(tmp_path, "location: here")) == tmp_path / "here" / "savepoints"

@@ -18,12 +18,13 @@ from pyspark import cloudpickle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from connectors.spec import Spec
-from eos.errors import FencedError, PrepareError, SpecError
+from eos.errors import FencedError, PlanOverwrittenError, PrepareError, SpecError
 from spark_jobs.adapters import stream_writer
 from spark_jobs.adapters.formats import EosSink, eos_sink
 from spark_jobs.adapters.stream_writer import PlanningError, StreamWriter, Written
 from spark_jobs.batch import writing
 from spark_jobs.observe.head_reader import read_seen
+from spark_jobs.observe.history.store import History
 from spark_jobs.run import recovery
 from twophase.messages import HeadSnapshot
 
@@ -307,6 +308,63 @@ def test_a_missing_option_is_named(query: _Query, missing: str) -> None:
 def test_complete_mode_is_refused(query: _Query) -> None:
     with pytest.raises(SpecError, match="output mode complete"):
         EosSink({}).streamWriter(_SCHEMA, overwrite=True)
+
+
+@pytest.mark.parametrize(
+    ("key", "added"),
+    [
+        ("max_backlog", ", max_backlog: {checkpoints: 2}}"),
+        ("notifications", "}\nnotifications: [{name: ops, url: 'https://127.0.0.1/hook'}]"),
+    ],
+)
+def test_a_key_that_needs_a_longer_process_is_refused(query: _Query, key: str, added: str) -> None:
+    (query.folder / "spec.yaml").write_text(f"{_SPEC.rstrip().removesuffix('}')}{added}\n")
+    with pytest.raises(SpecError, match=f"{key} is not for format") as caught:
+        query.writer()
+    assert "foreachBatch(ExactlyOnce(spec))" in caught.value.remedy
+
+
+def test_each_checkpoint_is_in_the_history_once(query: _Query) -> None:
+    for number in range(3):
+        query.writer().commit([*query.run(query.plan(number), number, [[number, 10 + number], [20 + number]])], number)
+        query.done(number)
+    query.writer().commit([*query.run(query.plan(2), 2, [[2, 12], [22]])], 2)  # Spark has lost commits/2
+    history = History.at(query.folder / "memory")
+    totals = history.totals()
+    assert (totals.checkpoints, totals.rows) == (3, 9)
+    found = {each.checkpoint_id: each for each in history.checkpoints()}
+    assert [(each.is_committed, each.session) for each in found.values()] == [(True, query.sink.run)] * 3
+    assert all(each.committed_at is not None and each.phases for each in found.values())
+
+
+def test_a_checkpoint_whose_committer_was_killed_is_in_the_history_after_the_next_start(query: _Query) -> None:
+    query.writer().commit([*query.run(query.plan(0), 0, [[0]])], 0)
+    for path in (query.folder / "memory").glob("history.sqlite*"):
+        path.unlink()
+    successor = query.started_again()
+    successor.plan(0)
+    assert History.at(query.folder / "memory").totals().checkpoints == 1
+
+
+def test_a_batch_that_fails_is_in_the_history(query: _Query) -> None:
+    (query.folder / "spark" / "state").mkdir()
+    with pytest.raises(PlanningError):
+        query.plan(0)
+    (event,) = (each for each in History.at(query.folder / "memory").events() if each.kind == "failure")
+    assert "the query keeps state" in event.message
+
+
+def test_h25_a_plan_that_another_driver_has_overwritten_is_not_decided(query: _Query) -> None:
+    """Spark renames a plan over another one: the file no longer says what the tasks have read."""
+    messages = query.run(query.plan(0), 0, [[1], [2]])
+    plan = query.folder / "spark" / "offsets" / "0"
+    plan.write_text(plan.read_text().replace('"at": 0', '"at": 7'))
+    with pytest.raises(PlanOverwrittenError):
+        query.writer().commit([*messages], 0)
+    query.writer().abort([*messages], 0)
+    assert query.ids() == []
+    query.writer().commit([*query.run(query.plan(0), 0, [[1], [2]])], 0)
+    assert query.ids() == [1, 2]
 
 
 def test_at_least_once_is_refused_by_name(query: _Query) -> None:

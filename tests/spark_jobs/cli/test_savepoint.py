@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
+from connectors.spec import load_spec
 from spark_jobs.cli import command_line, output, run_command_line
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import present
+from spark_jobs.savepoints.take import Savepoints
 from tests import savepoint_files as files
+from tests.object_store import Bucket
+from twophase.requests import Answer, Request
 
 
 @pytest.fixture
@@ -124,22 +129,102 @@ def _command(name: str) -> Any:
     return command_line().commands[name]
 
 
+def test_in_an_object_store(spec: Path, bucket: Bucket, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the options that the spec has for its log; by commands that have no spec, with --spec."""
+    options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
+    log = f"log: 's3://{bucket.name}/log', log_options: {{{options}}}"
+    spec.write_text(files.SPEC.replace("location: state", f"location: state, {log}"))
+    url, by = f"s3://{bucket.name}/kept", ("--spec", spec)
+    assert facts(capsys, "list", url, *by)["savepoints"] == []
+    taken = facts(capsys, spec, f"{url}/")
+    assert taken["folder"].startswith(f"{url}/savepoint-bbbbbb-5-")
+    assert not any(path.name.endswith(":") for path in spec.parent.iterdir())
+    (listed,) = facts(capsys, "list", url, *by)["savepoints"]
+    assert (listed["folder"], listed["id"], listed["bytes"]) == (taken["folder"], taken["id"], taken["bytes"])
+    found = facts(capsys, "inspect", taken["folder"], *by)
+    assert (found["ok"], found["damage"], found["positions"]) == (True, [], {"s": {"t/0": 600}})
+    assert run_command_line(["savepoint", "dispose", taken["folder"], "--unfinished", *map(str, by)]) == 1
+    assert "it is not unfinished" in capsys.readouterr().out
+    assert facts(capsys, "dispose", taken["folder"], *by)["id"] == taken["id"]
+    assert bucket.listed() == []
+    bucket.write("kept/savepoint-bbbbbb-5-0123456789abcdef/head.json", b"{}")
+    (listed,) = facts(capsys, "list", url, *by)["savepoints"]
+    assert (listed["is_savepoint"], "unfinished" in listed["why"]) == (False, True)
+    facts(capsys, "dispose", listed["folder"], "--unfinished", *by)
+    assert bucket.listed() == ["kept/savepoint-bbbbbb-5-0123456789abcdef/manifest.json"]
+
+
+def test_progress_of_a_transfer_is_shown_beside_the_facts(
+    spec: Path, bucket: Bucket, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.savepoints.progress._INTERVAL_S", 0.0)
+    options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
+    spec.write_text(
+        files.SPEC.replace(
+            "location: state", f"location: state, log: 's3://{bucket.name}/log', log_options: {{{options}}}"
+        )
+    )
+    assert run_command_line(["savepoint", str(spec), f"s3://{bucket.name}/kept", "--json"]) == 0
+    shown = capsys.readouterr()
+    taken = json.loads(shown.out)
+    assert f"writing {taken['folder']}: " in shown.err
+    assert shown.err.count(" bytes\n") > 10
+    assert run_command_line(["savepoint", "inspect", taken["folder"], "--spec", str(spec), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"reading {taken['folder']}: {taken['bytes']:,} of {taken['bytes']:,} bytes" in shown.err
+    assert json.loads(shown.out)["damage"] == []
+
+
+def test_a_running_pipeline_is_asked_for_one_in_a_store(spec: Path, bucket: Bucket) -> None:
+    """The request names the URL, and the driver's spec has the options."""
+    options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
+    log = f"log: 's3://{bucket.name}/log', log_options: {{{options}}}"
+    spec.write_text(files.SPEC.replace("location: state", f"location: state, {log}"))
+    answers: list[Answer] = []
+    savepoints = Savepoints(load_spec(spec, {}), lambda _, answer: answers.append(answer))
+    savepoints.begin(Request("0", "savepoint", {"into": f"s3://{bucket.name}/kept"}, 0.0, 1.0, "somebody"))
+    savepoints.begin(Request("1", "savepoint", {"into": "s3a://bucket/kept"}, 0.0, 1.0, "somebody"))
+    savepoints.close()
+    assert [each.ok for each in answers] == [True, False]
+    assert str(answers[0].facts["folder"]).startswith(f"s3://{bucket.name}/kept/savepoint-")
+    assert "s3a:// is how Spark and Hadoop spell it" in answers[1].message
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("savepoint", "SPEC", "s3://bucket/kept"),
-        ("stop", "SPEC", "gs://bucket/kept", "--savepoint"),
+        ("savepoint", "SPEC", "s3a://bucket/kept"),
+        ("stop", "SPEC", "az://bucket/kept", "--savepoint"),
         ("run", "SPEC", "--from-savepoint", "az://bucket/kept/savepoint-b-5-0"),
+        ("savepoint", "list", "http://bucket/kept"),
+        ("savepoint", "inspect", "file:/bucket/kept"),
+        ("savepoint", "dispose", "az://bucket/kept"),
     ],
-    ids=["take", "stop", "run"],
+    ids=lambda arguments: "-".join(arguments[:2]),
 )
-def test_a_url_is_not_taken_for_a_folder(
+def test_a_url_that_is_wrong_is_refused_before_anything_is_done(
     spec: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before anything is stopped or started. As a path it would be a folder of this machine."""
     monkeypatch.chdir(spec.parent)
     assert run_command_line([str(spec) if each == "SPEC" else each for each in arguments]) == 2
-    shown = " ".join(capsys.readouterr().err.split())
-    assert "is a URL, and a savepoint is a folder" in shown
-    assert "://bucket/kept" in shown
+    assert "EOS-SPEC" in capsys.readouterr().err
     assert not any(path.name.endswith(":") for path in spec.parent.iterdir())
+
+
+def test_a_job_is_restored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec, _ = files.run_job(tmp_path)
+    taken = facts(capsys, tmp_path / "sink.yaml", tmp_path / "kept")
+    assert taken["was_running"] is None, "nothing shows whether a job runs"
+    to = ["--checkpoint", f"file://{tmp_path}/spark2"]
+    arguments = ["savepoint", "restore", str(tmp_path / "sink.yaml"), taken["folder"], *to]
+    assert run_command_line([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["folder"], found["checkpoint_id"]) == (str(tmp_path / "spark2"), files.NEWEST)
+    assert found["ended"] == files.INCARNATION
+    head = read_head(spec)
+    assert head is not None
+    assert found["incarnation"] == head.incarnation
+    for folder, code, said in ((to[1], 1, "is not empty"), ("s3a://bucket/spark", 2, "is not on a local disk")):
+        assert run_command_line([*arguments[:-1], folder, "--json"]) == code
+        assert said in json.loads(capsys.readouterr().out)["error"]["message"]

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from eos.errors import AlreadyRunningError, ConnectorError, SavepointError
 from spark_jobs.observe.run_lock import present
-from spark_jobs.operations.from_savepoint import Allowed, Beginning, _check, _goes_on, begin
+from spark_jobs.operations.from_savepoint import Allowed, Beginning, _goes_on, begin, check_allowed
 from spark_jobs.operations.repeated_records import Repeated, RepeatedSplit
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import Changes
@@ -28,7 +28,7 @@ NO_SPARK = cast(SparkSession, None)
 def savepoint(tmp_path: Path) -> Path:
     files.run_until(tmp_path / "state")
     files.keep_plan(tmp_path / "state", spec := files.spec_in(tmp_path))
-    return take(spec).folder
+    return files.folder_of(take(spec))
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_what_is_lost_or_repeated_takes_an_option_of_its_own(
 ) -> None:
     options = {"non_restored_state": True, "duplicates": True, "take_over": True}
     beginning = replace(plain, **change)  # type: ignore[arg-type]
-    _check("orders", beginning, Allowed(tmp_path, **options))
+    check_allowed("orders", beginning, Allowed(tmp_path, **options))
     with pytest.raises(ConnectorError, match=said):
-        _check("orders", beginning, Allowed(tmp_path, **{**options, option: False}))
-    _check("orders", plain, Allowed(tmp_path))
+        check_allowed("orders", beginning, Allowed(tmp_path, **{**options, option: False}))
+    check_allowed("orders", plain, Allowed(tmp_path))
 
 
 def test_a_pipeline_that_runs_is_left_alone(savepoint: Path, tmp_path: Path) -> None:

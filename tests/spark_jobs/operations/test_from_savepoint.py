@@ -63,7 +63,7 @@ class _Pipeline:
         files.run_until(self.path / "state", done=done)
         spec = files.spec_in(self.path)
         files.keep_plan(self.path / "state", spec)
-        return take(spec, self.path / "kept").folder
+        return files.folder_of(take(spec, self.path / "kept"))
 
     def claim(self, incarnation: str = INCARNATION) -> None:
         """As the drivers of this life have left the sink."""

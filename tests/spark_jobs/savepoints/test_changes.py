@@ -15,6 +15,7 @@ from spark_jobs.savepoints.changes import Changes, check_in_place, compare
 from spark_jobs.savepoints.plan import Operator, Plan
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
+from tests.savepoint_files import folder_of
 from twophase.head_value import HeadValue, Origin
 from twophase.status import Status
 from twophase.values import CheckpointRecord, SinkState
@@ -227,7 +228,7 @@ def test_state_lies_under_its_new_number(tmp_path: Path) -> None:
     taken = take(files.spec_in(tmp_path))
     target = tmp_path / "new"
     target.mkdir()
-    spark_rewriting.write(taken.folder, taken.manifest, target, ["s"], {3: 0})
+    spark_rewriting.write(folder_of(taken), taken.manifest, target, ["s"], {3: 0})
     assert [path.name for path in (target / "state").iterdir()] == ["3"]
     commit = (target / "commits" / "5").read_text()
     assert json.loads(commit.partition("\n")[2]) == {"stateUniqueIds": {"3": files.IDS["0"]}}
@@ -237,9 +238,9 @@ def test_state_lies_under_its_new_number(tmp_path: Path) -> None:
     assert (target / "state/3/1/SSTs/6.sst").read_bytes() == (folder / "state/0/1/SSTs/6.sst").read_bytes()
     dropped = tmp_path / "dropped"
     dropped.mkdir()
-    spark_rewriting.write(taken.folder, taken.manifest, dropped, ["s"], {})
+    spark_rewriting.write(folder_of(taken), taken.manifest, dropped, ["s"], {})
     assert not (dropped / "state").exists()
-    assert manifests.damage(taken.folder, taken.manifest) == []
+    assert manifests.damage(folder_of(taken), taken.manifest) == []
 
 
 AT = HeadValue("p", "i" * 20, 1, (), completed=4, committed=4, initial={"s": {"t/0": 0}}, positions={"s": {"t/0": 50}})
@@ -277,7 +278,7 @@ def test_state_that_begins_empty_lies_beside_state_that_is_kept(tmp_path: Path) 
     target = tmp_path / "new"
     target.mkdir()
     empty = spark_rewriting.EmptyState(trial, (1,))
-    spark_rewriting.write(taken.folder, taken.manifest, target, ["s"], {0: 0}, empty)
+    spark_rewriting.write(folder_of(taken), taken.manifest, target, ["s"], {0: 0}, empty)
     commit = json.loads((target / "commits" / "5").read_text().partition("\n")[2])
     assert commit == {"stateUniqueIds": {"0": files.IDS["0"], "1": [[unique]]}}
     written = sorted(path.relative_to(target / "state/1").as_posix() for path in (target / "state/1").rglob("*.*"))

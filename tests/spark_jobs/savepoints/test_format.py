@@ -12,7 +12,7 @@ import pytest
 
 from eos.errors import SavepointError
 from spark_jobs.savepoints import manifest as manifests
-from spark_jobs.savepoints.stored import dispose, found_in
+from spark_jobs.savepoints.folder import FolderPlace, FolderSavepoint
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from twophase.codec import decode_head, decode_record, sha256_of
@@ -25,7 +25,7 @@ def savepoint(tmp_path: Path) -> Path:
     files.run_until(tmp_path / "state")
     spec = files.spec_in(tmp_path)
     files.keep_plan(tmp_path / "state", spec)
-    return take(spec).folder
+    return files.folder_of(take(spec))
 
 
 def _alter(path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_manifest_names_nothing_outside(savepoint: Path, path: str) -> None:
     (savepoint / "manifest.json").write_text(json.dumps(document))
     (savepoint.parent / "outside").write_text("x")
     with pytest.raises(SavepointError, match="damaged"):
-        dispose(savepoint)
+        FolderSavepoint(savepoint).dispose()
     assert (savepoint.parent / "outside").exists()
 
 
@@ -121,13 +121,13 @@ def test_a_golden_savepoint_can_be_read_for_ever() -> None:
 def test_only_savepoints_are_disposed_of(savepoint: Path, tmp_path: Path) -> None:
     for folder in (tmp_path, savepoint.parent, savepoint / "spark"):
         with pytest.raises(SavepointError, match="is no savepoint"):
-            dispose(folder)
+            FolderSavepoint(folder).dispose()
     (savepoint / "mine.txt").write_text("mine")
     with pytest.raises(SavepointError, match=r"mine\.txt"):
-        dispose(savepoint)
+        FolderSavepoint(savepoint).dispose()
     (savepoint / "mine.txt").unlink()
     manifests.checked(savepoint)
-    dispose(savepoint)
+    FolderSavepoint(savepoint).dispose()
     assert not savepoint.exists()
     assert savepoint.parent.is_dir()
 
@@ -143,14 +143,14 @@ def test_a_link_does_not_lead_a_disposal_out_of_the_folder(savepoint: Path, tmp_
     content = manifests._dump(document)
     (savepoint / "manifest.json").write_bytes(manifests._dump({**document, "checksum": sha256_of(content)}))
     with pytest.raises(SavepointError, match="holds what is not part of the savepoint: link"):
-        dispose(savepoint)
+        FolderSavepoint(savepoint).dispose()
     assert precious.read_text() == "mine"
 
 
 def test_a_pipe_as_manifest_is_not_waited_for(savepoint: Path) -> None:
     (savepoint / "manifest.json").unlink()
     os.mkfifo(savepoint / "manifest.json")
-    (found,) = found_in(savepoint.parent)
+    (found,) = FolderPlace(savepoint.parent).found()
     assert "cannot be read: not a file" in found.why
 
 
@@ -160,9 +160,9 @@ def test_a_folder_shows_what_is_one_and_what_was_to_be(savepoint: Path, tmp_path
     half = folder / "savepoint-bbbbbb-6-0000.partial"
     half.mkdir()
     (half / ".lock").touch()
-    found = {each.folder.name: (each.manifest is not None, each.why) for each in found_in(folder)}
+    found = {Path(str(each.at)).name: (each.manifest is not None, each.why) for each in FolderPlace(folder).found()}
     assert found == {savepoint.name: (True, ""), half.name: (False, "unfinished: its writer was killed")}
     with pytest.raises(SavepointError, match="is no savepoint"):
-        dispose(half)
+        FolderSavepoint(half).dispose()
     take(files.spec_in(tmp_path))
     assert not half.exists(), "the next one sweeps it away"

@@ -19,10 +19,11 @@ from spark_jobs.query import state_files
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
+from spark_jobs.savepoints.place import At
 from spark_jobs.savepoints.plan import describe
 from spark_jobs.savepoints.take import Savepoints, Taken, newest, take
 from tests import savepoint_files as files
-from tests.savepoint_files import IDS, INCARNATION, NEWEST
+from tests.savepoint_files import IDS, INCARNATION, NEWEST, folder_of
 from twophase.codec import decode_head, decode_record
 from twophase.requests import Answer, Request
 
@@ -41,7 +42,7 @@ def taken_in(tmp_path: Path) -> Taken:
 @pytest.mark.usefixtures("spark")
 def test_it_holds_the_newest_checkpoint_and_nothing_else(tmp_path: Path) -> None:
     taken = taken_in(tmp_path)
-    manifest = manifests.checked(taken.folder)
+    manifest = manifests.checked(folder_of(taken))
     assert (manifest.pipeline, manifest.incarnation, manifest.checkpoint_id) == ("orders", INCARNATION, NEWEST)
     state = [f"spark/state/0/{p}/{NEWEST + 1}_{unique}.zip" for p, (unique,) in enumerate(IDS["0"])]
     tables = [f"spark/state/0/{p}/SSTs/{NEWEST + 1}.sst" for p in (0, 1)]
@@ -49,12 +50,12 @@ def test_it_holds_the_newest_checkpoint_and_nothing_else(tmp_path: Path) -> None
     logs = ["spark/metadata", f"spark/offsets/{NEWEST - 1}", f"spark/offsets/{NEWEST}", f"spark/commits/{NEWEST}"]
     told = ["head.json", "record.json", "spec.yaml", "spark/state/0/_metadata/metadata"]
     assert sorted(manifest.files) == sorted([*state, *tables, *schemas, *logs, *told])
-    head = decode_head((taken.folder / "head.json").read_bytes())
+    head = decode_head((folder_of(taken) / "head.json").read_bytes())
     assert (head.completed, head.committed, head.positions, head.records) == (NEWEST, NEWEST, {"s": {"t/0": 600}}, ())
-    assert decode_record((taken.folder / "record.json").read_bytes()).checkpoint_id == NEWEST
+    assert decode_record((folder_of(taken) / "record.json").read_bytes()).checkpoint_id == NEWEST
     assert manifest.plan is not None
     assert manifest.plan.operators == (files.COUNTED,)
-    spec = (taken.folder / "spec.yaml").read_text()
+    spec = (folder_of(taken) / "spec.yaml").read_text()
     assert ("geheim" in spec, "u:***@h/d" in spec) == (False, True)
     assert list((tmp_path / "state" / "pins").iterdir()) == []
 
@@ -62,7 +63,7 @@ def test_it_holds_the_newest_checkpoint_and_nothing_else(tmp_path: Path) -> None
 def test_a_checkpoint_that_spark_has_not_done_is_left_out(tmp_path: Path) -> None:
     files.run_until(tmp_path / "state", done=NEWEST - 1)
     taken = taken_in(tmp_path)
-    head = decode_head((taken.folder / "head.json").read_bytes())
+    head = decode_head((folder_of(taken) / "head.json").read_bytes())
     assert (taken.manifest.checkpoint_id, taken.manifest.later) == (NEWEST - 1, 1)
     assert head.positions == {"s": {"t/0": 100 * NEWEST}}, "before what the later one has read"
 
@@ -104,12 +105,12 @@ def test_what_spark_deletes_meanwhile_is_taken_of_a_newer_checkpoint(
     with present(spec, "session"):
         taken = take(spec)
     assert looks == [NEWEST, NEWEST]
-    assert manifests.damage(taken.folder, taken.manifest) == []
+    assert manifests.damage(folder_of(taken), taken.manifest) == []
     assert len(list((tmp_path / "state" / "savepoints").iterdir())) == 1
     (spark / "state" / "0" / "1" / "SSTs" / f"{NEWEST + 1}.sst").unlink()
     with pytest.raises(SavepointError, match="Spark no longer has"):
         take(spec)
-    assert manifests.damage(taken.folder, taken.manifest) == [], "it stands by itself"
+    assert manifests.damage(folder_of(taken), taken.manifest) == [], "it stands by itself"
 
 
 def test_a_folder_that_a_driver_fills_meanwhile_is_not_taken(
@@ -125,7 +126,7 @@ def test_a_folder_that_a_driver_fills_meanwhile_is_not_taken(
     spec = load_spec(tmp_path / "orders.yaml", {})
     monkeypatch.setattr("spark_jobs.savepoints.take.newest", lambda _: nullcontext(point))
     monkeypatch.setattr("spark_jobs.savepoints.take.read_head", lambda _: None)
-    assert manifests.damage((taken := take(spec, tmp_path / "into")).folder, taken.manifest) == []
+    assert manifests.damage(folder_of(taken := take(spec, tmp_path / "into")), taken.manifest) == []
     (spark / "without-state").touch()
     with pytest.raises(SavepointError, match=f"Spark no longer has .*commits/{NEWEST}"):
         take(spec, tmp_path / "into")
@@ -135,9 +136,9 @@ def test_a_pin_is_no_copy_and_a_copy_no_link(tmp_path: Path, spark: Path) -> Non
     taken = taken_in(tmp_path)
     source = spark / "offsets" / str(NEWEST)
     source.write_text("damaged later")
-    assert manifests.damage(taken.folder, taken.manifest) == []
+    assert manifests.damage(folder_of(taken), taken.manifest) == []
     shutil.rmtree(tmp_path / "state" / "spark")
-    assert manifests.damage(taken.folder, taken.manifest) == []
+    assert manifests.damage(folder_of(taken), taken.manifest) == []
 
 
 def test_a_changelog_needs_what_it_was_written_upon(spark: Path) -> None:
@@ -184,7 +185,7 @@ def test_one_that_is_asked_for_while_a_run_ends_is_answered(tmp_path: Path, monk
     spec = files.spec_in(tmp_path)
     begun, late = threading.Event(), threading.Event()
 
-    def slow(spec: Spec, into: Path | None) -> Taken:
+    def slow(spec: Spec, into: At | None) -> Taken:
         begun.set()
         late.wait(60)
         return take(spec, into)
