@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan, describe
 from spark_jobs.savepoints.take import Taken
-from twophase.codec import encode_head, encode_record, sha256_of
+from twophase.codec import decode_head, encode_head, encode_record, sha256_of
 from twophase.documents import LocalDocuments
 from twophase.head_value import HeadValue, RecordRef
 from twophase.ids import Scope, TransactionId, sink_key
@@ -129,6 +131,16 @@ def _head(location: Path, committed: int) -> None:
         sinks=("out",),
     )
     assert store.swap(None, encode_head(head))
+
+
+def set_head_back(location: Path) -> None:
+    """Restore head as it was one checkpoint earlier."""
+    before = LocalHead(location).read()
+    assert before is not None
+    head = decode_head(before.value)
+    shutil.rmtree(location / "head")
+    older = replace(head, completed=NEWEST - 1, committed=NEWEST - 1, records=head.records[:1])
+    assert LocalHead(location).swap(None, encode_head(older))
 
 
 def _record(number: int) -> CheckpointRecord:

@@ -113,12 +113,11 @@ class Arena:
         ]
 
     def _register(self) -> HeadStore:
-        is_stored = self.setup.location == "object store"
-        return self.store.register if is_stored and self.store is not None else LocalHead(self.disk.folder)
+        return self.store.register if self.setup.is_stored and self.store is not None else LocalHead(self.disk.folder)
 
     def _wrong_states(self) -> list[str]:
         head = self.head() if self.setup.keeps_state_in_store else None
-        return wrong_states(self.store.bucket.listed(), head) if self.store is not None and head is not None else []
+        return wrong_states(self.store.listed(), head) if self.store is not None and head is not None else []
 
 
 def possible_kinds(folder: Path) -> set[str]:
@@ -152,13 +151,13 @@ def arena(stack: Stack, fought: Round, records_per_s: float) -> Iterator[Arena]:
         disk = held.enter_context(Disk(folder / "checkpoints"))
         clock = Clock(folder)
         shutil.copy(Path(str(chain.__file__)), folder / "chain.py")
-        store = held.enter_context(store_started()) if setup.log == "object store" else None
+        store = None if setup.log == "folder" else held.enter_context(store_started(setup.log, folder))
         jumps = any(fault.kind == "clock jumped" for each in fought.faults for fault in each)
         own_time = clock.environment if jumps else {}
         linked = {kind: through(url, stack.links[kind]) for kind, url in urls.items()}
         spec = pipeline_spec(setup, topics, stack.brokers.linked, linked, store)
         spec["spark"] = spark_settings(stack.cluster, own_time)
-        supervised = Supervised(folder, spec, {**fast_start(), **own_time})
+        supervised = Supervised(folder, spec, {**fast_start(), **own_time}, has_standby=setup.has_standby)
         load = _load(fought, stack.brokers.bootstrap, name, records_per_s)
         made = Arena(
             stack,

@@ -22,9 +22,10 @@ class Setup:
     mode: str = "exactly-once"
     waiting: int = 0  # checkpoints that may wait at each sink
     has_backlog: bool = False  # sinks with a log may be away
-    log: str = "folder"  # or "object store", as always where the location is in one
-    location: Literal["folder", "object store"] = "folder"
+    log: Literal["folder", "object store", "HDFS"] = "folder"  # in a store wherever the location is in it
+    location: Literal["folder", "object store", "HDFS"] = "folder"
     has_dead_letters: bool = False  # some records do not decode
+    has_standby: bool = False  # a second driver waits for the end of the first one
     changes: Literal["", "in place", "moving"] = ""
     """Records are change events of a table, whose keys are in one partition each, or move. Empty: records are rows."""
 
@@ -36,7 +37,12 @@ class Setup:
     @property
     def keeps_state_in_store(self) -> bool:
         """Whether the step has state, and its state outlives the driver's machine."""
-        return self.location == "object store" and not self.changes
+        return self.is_stored and not self.changes
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the location outlives the driver's machine."""
+        return self.location != "folder"
 
     @property
     def may_repeat(self) -> bool:
@@ -57,6 +63,10 @@ SETUPS: Final = (
     Setup("two-phase", "write-ahead-log", waiting=2, log="object store", location="object store"),
     Setup("write-ahead-log", "two-phase", log="object store", location="object store", has_dead_letters=True),
     Setup("upsert", "upsert", log="object store", location="object store", changes="in place"),
+    Setup("two-phase", "write-ahead-log", has_standby=True),
+    Setup("two-phase", "two-phase", log="object store", location="object store", has_standby=True),
+    Setup("two-phase", "write-ahead-log", log="HDFS", location="HDFS"),
+    Setup("upsert", "upsert", log="HDFS", location="HDFS", has_dead_letters=True, changes="in place"),
 )
 """Taken in turn."""
 
@@ -77,6 +87,7 @@ _STORE: Final = ("store",)
 
 KINDS: Final[Mapping[str, Kind]] = {
     "driver killed": Kind(6),
+    "driver killed beside a standby": Kind(8),
     "driver's JVM killed": Kind(2),
     "driver stopped": Kind(2, (2, 15)),
     "driver superseded": Kind(2, alone=True),
@@ -109,7 +120,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 _OF_A_STORE: Final = ("driver's machine lost", "store away", "store stopped", "store slow", "store half open")
-"""Only with the location in an object store."""
+"""Only with the location in an object store or in HDFS."""
+
+_WITHOUT_STANDBY: Final = (
+    "driver killed",
+    "driver stopped",
+    "driver superseded",
+    "two drivers",
+    "driver's machine lost",  # the standby has its disk
+)
+"""Where no standby changes what they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +200,15 @@ def _may_overlap(first: Fault, second: Fault) -> bool:
 def _fits(kind: str, setup: Setup) -> bool:
     """What is decided can be rolled back by hand only where it is prepared. Only a sink with a backlog may be away.
 
-    Savepoints and repairs of a pipeline whose state is kept in an object store are refused.
+    Where state is kept in a store, only the newest checkpoint can be repaired.
     """
+    if setup.has_standby and kind in _WITHOUT_STANDBY:
+        return False
     if kind in _OF_A_STORE:
-        return setup.location == "object store"
+        return setup.is_stored
     prepares = "two-phase" in setup.commits.values() and setup.mode == "exactly-once"
     return {
         "transaction rolled back": prepares and not setup.keeps_state_in_store,
-        "savepoint taken": not setup.keeps_state_in_store,
         "sink away": setup.has_backlog,
+        "driver killed beside a standby": setup.has_standby,
     }.get(kind, True)

@@ -92,7 +92,7 @@ def _places(setup: Setup, store: Store | None) -> dict[str, Any]:
     """Return where the pipeline keeps its memory. Its files on this machine are in one folder in any case."""
     if store is None:
         return {"location": _FOLDER}
-    if setup.location == "folder":
+    if not setup.is_stored:
         return {"location": _FOLDER, "log": str(store.log), "log_options": store.options}
     return {"location": str(store.location), "location_options": store.options, "scratch": _FOLDER}
 

@@ -23,9 +23,12 @@ class Supervised:
     """Use `watching` around the time in which it is to run. `exits`: how often it ended by itself, by exit code.
 
     `surprises`: of those that ended by themselves, what no fault explains; a start that goes well later cures nothing.
+    `has_standby`: another driver waits beside it, and is the newest one as soon as this one has ended.
     """
 
-    def __init__(self, folder: Path, spec: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, folder: Path, spec: Mapping[str, Any], environment: Mapping[str, str], *, has_standby: bool = False
+    ) -> None:
         self.folder = folder
         self.exits: Counter[int] = Counter()
         self.surprises: list[str] = []
@@ -34,6 +37,8 @@ class Supervised:
         self._watches = threading.Lock()
         self._over = threading.Event()
         self._current: PipelineProcess | None = None
+        self._has_standby = has_standby
+        self._standby: PipelineProcess | None = None
         self.spec = folder / "pipeline.yaml"
         self.spec.write_text(json.dumps(spec, indent=2))
 
@@ -47,6 +52,7 @@ class Supervised:
     def watching(self) -> Iterator[None]:
         """Start it, and see to it that it runs; at the end nothing of it lives."""
         self.start()
+        self._start_standby()
         thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
         thread.start()
         try:
@@ -87,6 +93,8 @@ class Supervised:
         """Stop it cleanly; returns its exit code."""
         self._over.set()
         with self._watches:
+            if self._standby is not None:
+                self._standby.kill()
             self.current.terminate()
             return self.current.wait()
 
@@ -105,5 +113,19 @@ class Supervised:
                     self.exits[code] += 1
                     self._judge(code)
                     self.current.kill()  # what it has left behind, as a container's end does
-                    time.sleep(_AGAIN_S)
-                    self.start()
+                    self._start_successor()
+
+    def _start_successor(self) -> None:
+        """With a standby that is the standby, which has begun by itself, and gets another one."""
+        if self._standby is not None and self._standby.exit_code is None:
+            self._current = self._standby
+        else:
+            time.sleep(_AGAIN_S)
+            self.start()
+        self._start_standby()
+
+    def _start_standby(self) -> None:
+        if self._has_standby:
+            current = self._current
+            self._standby = self.start("run", "--standby")
+            self._current = current

@@ -22,6 +22,7 @@ from spark_jobs.observe.run_lock import check_stopped
 from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.new_state import NewState, Start, state_of
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
+from spark_jobs.operations.set_back_since import check_not_set_back
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.open_driver import open_driver
@@ -99,6 +100,7 @@ def _begin(
     with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
         head = status.head if status is not None else None
         states = driver.inspect(head.incarnation if head is not None else at.incarnation)
+        check_not_set_back(at, manifests.record(start.savepoint, manifest), head, states)
         beginning = Beginning(
             manifest,
             changes,

@@ -28,6 +28,7 @@ from spark_jobs.observe.history.model import Event
 from spark_jobs.operations import spark_rewriting
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, check_allowed, check_location
 from spark_jobs.operations.repeated_records import repeated_by_job
+from spark_jobs.operations.set_back_since import check_not_set_back
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.savepoints import job as jobs
@@ -80,6 +81,7 @@ def _restore(spec: Spec, folder: Path, savepoint: Whole, allowed: Allowed, tell:
     sinks = [build_sink(spec, entry) for entry in spec.outputs]
     with open_driver(spec, sinks, _log_before(spec, head, folder), session=f"{secrets.token_hex(8)}.0") as driver:
         states = driver.inspect(head.incarnation if head is not None else at.incarnation)
+        check_not_set_back(at, manifests.record(savepoint.folder, manifest), head, states)
         beginning = Beginning(
             manifest,
             compare(manifest.plan, Plan(described=describe(spec)), 0),

@@ -84,16 +84,12 @@ def repeated(
         sources: those that the new spec reads.
     """
     if status is None:
-        beyond = {
-            name: each.highest_witness
-            for name, each in sinks.items()
-            if each.claim_incarnation == at.incarnation and each.highest_witness > at.completed
-        }
         others = {each.claim_incarnation for each in sinks.values()} - {None, at.incarnation}
-        return Repeated(beyond=beyond, other_life=bool(others))
+        return Repeated(beyond=_beyond(at, sinks), other_life=bool(others))
     head = status.head
-    splits = tuple(_splits(at, head, sources))
-    return Repeated(splits, _rows(at, status) if splits else {}, other_life=not is_of(head, at.incarnation, savepoint))
+    splits, beyond = tuple(_splits(at, head, sources)), _beyond(head, sinks)  # head may have been set back
+    other_life = not is_of(head, at.incarnation, savepoint)
+    return Repeated(splits, _rows(at, status) if splits else {}, beyond, other_life)
 
 
 def repeated_by_job(at: HeadValue, savepoint: str, status: Status | None, sinks: Mapping[str, SinkState]) -> Repeated:
@@ -104,7 +100,17 @@ def repeated_by_job(at: HeadValue, savepoint: str, status: Status | None, sinks:
     found = repeated(at, savepoint, status, sinks, {})
     if status is None or found.other_life or status.head.completed <= at.completed:
         return found
-    return Repeated(rows=_rows(at, status), beyond=dict.fromkeys(status.head.sinks, status.head.completed))
+    beyond = {**dict.fromkeys(status.head.sinks, status.head.completed), **found.beyond}
+    return Repeated(rows=_rows(at, status), beyond=beyond)
+
+
+def _beyond(head: HeadValue, sinks: Mapping[str, SinkState]) -> dict[str, int]:
+    """Return the sinks that show a checkpoint of head's incarnation which head has not completed, with its number."""
+    return {
+        name: each.highest_witness
+        for name, each in sinks.items()
+        if each.claim_incarnation == head.incarnation and each.highest_witness > head.completed
+    }
 
 
 def _splits(at: HeadValue, head: HeadValue, sources: Mapping[str, object]) -> Iterator[RepeatedSplit]:

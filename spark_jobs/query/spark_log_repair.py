@@ -37,18 +37,20 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | 
 
     `overran`: the checkpoint whose tasks took too long, and which is replanned with fewer records.
 
-    Two drivers may come to it, and the older one must not delete what the newer one's Spark has written in its place.
-    So it is done under a lock, and head is read under it: whoever finds something cut off waits until an older driver
-    is through, and a newer one's Spark has written nothing before that. Something is cut off until the last file is
-    deleted: who finds nothing need not wait.
+    Two drivers may call it, and the older one must not delete what the newer one's Spark runs or has written. So head
+    is read under a lock, and each driver takes this lock before its Spark begins: a newer driver waits until the older
+    one has ended its deletions (H25). Nothing in the folder shows that a plan overran, so a driver that finds nothing
+    to delete waits as well.
 
     Raises IdentityError for what a decision rests on, and deletes nothing then; FencedError, HeadError.
     """
     head = driver.owned
     folder = log.folder(head.incarnation)
-    if not _cut(folder, head, overran):
-        return
+    if not folder.exists():
+        return  # no query has begun
     with _alone(folder):
+        if not _cut(folder, head, overran):
+            return
         driver.check_owned()
         for path, why in _doomed(folder, head, overran):
             if path.parent.name == "offsets":
@@ -101,7 +103,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             policy(fcntl.flock, descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            message = f"another driver deletes the files that a power cut has truncated in {folder}, and does not end"
+            message = f"another driver repairs Spark's checkpoint in {folder}, and does not end"
             raise IdentityError(message, remedy="end that process") from None
         yield
     finally:

@@ -6,6 +6,7 @@
 4. Start the driver (R1-R3, `twophase/startup.py`): inspect the stores, verify that they agree, claim head and sinks,
    commit what is decided, fence older drivers, abort the rest.
 5. Repair Spark's checkpoint folder: delete the files that a power cut truncated, and a plan that was too large (R4).
+   Before that, store where the splits begin that the large plan has found.
 6. Store the starting positions of new splits, before Spark reads them (R6, R10).
 7. Offer the sinks for opening. This is the last step, since opening may change a table: nothing older is prepared now.
 """
@@ -24,7 +25,7 @@ from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog
 from spark_jobs.query.spark_log_repair import mend
 from spark_jobs.run.known_sinks import KnownSinks, Opening, openings
 from spark_jobs.run.open_driver import NOTHING_KNOWN, open_driver, report_last_checkpoint
-from spark_jobs.run.starting_points import commit_back, starting_points
+from spark_jobs.run.starting_points import commit_back, keep_found, starting_points
 from twophase.backlog import NO_LIMITS, Limit
 from twophase.driver import Driver
 from twophase.messages import HeadSnapshot
@@ -85,6 +86,8 @@ def recover(
         driver.start()
         told.on_backlog(driver.owned.waiting)
         if not isinstance(log, JobSparkLog):  # the folder of a user's own query: Spark has read it already
+            if overran is not None:
+                keep_found(driver, sources, log)
             mend(driver, log, told, overran)
         began = starting_points(driver, sources, log) if sources else {}
         yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.folder))

@@ -28,9 +28,7 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
             "name; or restart with `eos reset`"
         )
         raise IdentityError(message, remedy=remedy)
-    for name, plan in log.plan_after(head.incarnation, head.completed, names).items():
-        if plan.began != StartingPoint():  # found by a plan that was not decided yet, and is run again as it stands
-            driver.store_positions(name, plan.began)
+    keep_found(driver, sources, log)  # the plan is run as it stands
     for source in sources:
         head = driver.owned
         known = StartingPoint(head.initial.get(source.name, {}), head.identities.get(source.name, {}))
@@ -39,6 +37,18 @@ def starting_points(driver: Driver, sources: Sequence[Source], log: LocalSparkLo
             driver.store_positions(source.name, found)
     head = driver.owned
     return {name: StartingPoint(head.initial[name], head.identities[name]) for name in names}
+
+
+def keep_found(driver: Driver, sources: Sequence[Source], log: LocalSparkLog) -> None:
+    """Store in head where the splits begin that Spark's undecided plan has found.
+
+    Called before the plan is deleted or run. A split that is found a second time would begin behind the records that
+    the service has deleted meanwhile. Raises IdentityError for a plan that cannot be read, HeadError, FencedError.
+    """
+    head = driver.owned
+    for name, plan in log.plan_after(head.incarnation, head.completed, [source.name for source in sources]).items():
+        if plan.began != StartingPoint():
+            driver.store_positions(name, plan.began)
 
 
 def commit_back(sources: Sequence[Source], positions: Mapping[str, Positions]) -> None:

@@ -18,7 +18,8 @@ from typing import Any, Final
 from eos.errors import HeadFormatError, SavepointError
 from spark_jobs.query.state_files import hash_of, inside
 from spark_jobs.savepoints.plan import Plan
-from twophase.codec import check_readable, sha256_of
+from twophase.codec import check_readable, decode_record, sha256_of
+from twophase.values import CheckpointRecord
 from wal.address import ObjectAddress
 
 FORMAT: Final = 1
@@ -160,6 +161,11 @@ def read_file(path: Path) -> bytes:
         return _small(path)
     except OSError as error:
         raise SavepointError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def record(folder: Path, manifest: Manifest) -> CheckpointRecord | None:
+    """Return the decision of the savepoint's checkpoint; None if it was not retained. Raises HeadFormatError."""
+    return decode_record((folder / RECORD).read_bytes()) if RECORD in manifest.files else None
 
 
 def damage(folder: Path, manifest: Manifest) -> list[str]:

@@ -45,6 +45,7 @@ from twophase.head_value import HeadValue
 from twophase.positions import Positions
 from twophase.requests import Answer, Request
 from twophase.status import Status
+from twophase.values import CheckpointRecord
 
 _log = logging.getLogger("eos.savepoint")
 
@@ -65,6 +66,11 @@ class Point:
     def number(self) -> int:
         """Number of the checkpoint."""
         return self.head.completed
+
+    @property
+    def record(self) -> CheckpointRecord | None:
+        """The decision of the checkpoint; None if it is not retained."""
+        return next((each for each in self.status.checkpoints if each.checkpoint_id == self.number), None)
 
 
 @contextmanager
@@ -183,6 +189,7 @@ def _pinned(spec: Spec, point: Point) -> Iterator[Mapping[str, Path]]:
             if not spec.sources:
                 jobs.check_linked_nowhere(point.spark, path, pins[path])
         _check_state(spec, point, pins)
+        _check_plan(point, pins)
         faults.point("savepoint-pinned", point.number)
         yield pins
 
@@ -196,6 +203,14 @@ def _check_state(spec: Spec, point: Point, pins: Mapping[str, Path]) -> None:
         raise FileNotFoundError(ENOENT, "a driver rebuilds it", str(point.spark / commit))
 
 
+def _check_plan(point: Point, pins: Mapping[str, Path]) -> None:
+    """Raise SavepointError where another driver has written its own plan over the decided one (H25)."""
+    record, plan = point.record, f"offsets/{point.number}"
+    if record is not None and pins[plan].read_text(errors="replace") != record.offsets_log:
+        message = f"Spark's {plan} is not what checkpoint {point.number} was decided with"
+        raise SavepointError(message, remedy="use an older savepoint, or restore Spark's checkpoint from a backup")
+
+
 def _pin(source: Path, target: Path) -> None:
     try:
         os.link(source, target)
@@ -206,8 +221,7 @@ def _pin(source: Path, target: Path) -> None:
 
 
 def _write(place: Place, point: Point, files: Mapping[str, Path]) -> Taken:
-    head = point.head
-    record = next((each for each in point.status.checkpoints if each.checkpoint_id == point.number), None)
+    head, record = point.head, point.record
     texts = {manifests.HEAD: encode_head(head)}
     texts |= {manifests.RECORD: encode_record(record)} if record is not None else {}
     texts |= {manifests.SPEC: point.plan.spec.encode()} if point.plan is not None else {}

@@ -261,11 +261,33 @@ MUTANTS: Final = (
         rule="R1",
         path="spark_jobs/query/spark_log_repair.py",
         before="""    with _alone(folder):
-        driver""",
-        after="""    with suppress():
-        driver""",
+""",
+        after="""    if True:
+""",
+        caught_by=("tests/spark_jobs/query/test_spark_log_repair.py::test_who_comes_later_waits_and_looks_again",),
+    ),
+    Mutant(
+        name="a plan is run while an older driver may still delete it",
+        rule="H25",
+        path="spark_jobs/query/spark_log_repair.py",
+        before="""    if not folder.exists():
+""",
+        after="""    if not _cut(folder, head, overran):
+""",
         caught_by=(
-            "tests/spark_jobs/query/test_spark_log_repair.py::test_what_a_plan_that_is_cut_off_says_of_state_goes_with_it",
+            "tests/spark_jobs/query/test_spark_log_repair.py"
+            "::test_a_plan_is_not_run_before_an_older_driver_that_replans_it_is_through",
+        ),
+    ),
+    Mutant(
+        name="overruns are counted beyond what a float holds",
+        rule="docs/reference/checkpoints.md",
+        path="spark_jobs/query/pacing/admission.py",
+        before="""min(self._overruns + 1, _MOST_OVERRUNS)""",
+        after="""self._overruns + 1""",
+        caught_by=(
+            "tests/spark_jobs/query/test_pacing.py"
+            "::test_a_sink_that_stands_still_for_days_does_not_end_the_run_by_another_error",
         ),
     ),
     Mutant(

@@ -101,6 +101,18 @@ MUTANTS: Final = (
         caught_by=("tests/spark_jobs/run/test_run.py::test_what_a_power_cut_has_left_is_gone_before_spark_begins",),
     ),
     Mutant(
+        name="splits that a replanned checkpoint has found are found a second time",
+        rule="R6",
+        path="spark_jobs/run/recovery.py",
+        before="""                keep_found(driver, sources, log)
+""",
+        after="                pass\n",
+        caught_by=(
+            "tests/spark_jobs/run/test_run.py"
+            "::test_a_split_that_a_replanned_checkpoint_has_found_begins_where_it_was_found",
+        ),
+    ),
+    Mutant(
         name="steps that keep state may change places",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/run/runner.py",

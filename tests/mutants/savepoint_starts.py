@@ -20,6 +20,63 @@ MUTANTS: Final = (
         caught_by=(f"{_JOB_TESTS}::test_rows_after_the_savepoint_have_to_be_accepted",),
     ),
     Mutant(
+        name="rows that a head which was set back does not know are written twice without a word",
+        rule="R2",
+        path="spark_jobs/operations/repeated_records.py",
+        before="""_beyond(head, sinks)  #""",
+        after="""{}  #""",
+        caught_by=(
+            f"{_JOB_TESTS}::test_rows_that_a_head_does_not_know_any_more_have_to_be_accepted",
+            "tests/spark_jobs/savepoints/test_changes.py::test_sinks_that_are_beyond_a_head_that_was_set_back_are_named",
+        ),
+    ),
+    Mutant(
+        name="a start continues after checkpoints that head lost when it was set back",
+        rule="R2",
+        path="spark_jobs/operations/set_back_since.py",
+        before="""        if head.incarnation == at.incarnation and head.completed < at.completed:
+""",
+        after="""        if head.incarnation != at.incarnation and head.completed < at.completed:
+""",
+        caught_by=(
+            f"{_JOB_TESTS}::test_a_head_that_was_set_back_to_before_the_savepoint_is_refused",
+            "tests/spark_jobs/operations/test_from_savepoint.py"
+            "::test_a_head_that_was_set_back_to_before_the_savepoint_is_refused",
+        ),
+    ),
+    Mutant(
+        name="a start continues after checkpoints that a sink lost when it was set back",
+        rule="R2",
+        path="spark_jobs/operations/set_back_since.py",
+        before="""if each.claim_incarnation == at.incarnation}
+""",
+        after="""if each.claim_incarnation != at.incarnation}
+""",
+        caught_by=(
+            "tests/spark_jobs/operations/test_from_savepoint.py"
+            "::test_a_sink_that_was_set_back_to_before_the_savepoint_is_refused",
+        ),
+    ),
+    Mutant(
+        name="a restore begins an incarnation whose folder cannot take its place",
+        rule="docs/how-to/savepoints.md",
+        path="spark_jobs/operations/job_restore.py",
+        before="""    if folder.is_symlink():
+""",
+        after="""    if False:
+""",
+        caught_by=(f"{_JOB_TESTS}::test_a_folder_behind_a_link_is_refused_before_anything_changes",),
+    ),
+    Mutant(
+        name="a savepoint has a plan that another driver has written over the decided one",
+        rule="H25",
+        path="spark_jobs/savepoints/take.py",
+        before="""        _check_plan(point, pins)
+""",
+        after="",
+        caught_by=("tests/spark_jobs/savepoints/test_take.py::test_a_plan_that_is_not_the_decided_one_is_not_kept",),
+    ),
+    Mutant(
         name="a restored query has the id of the one before",
         rule="R2",
         path="spark_jobs/operations/job_restore.py",
@@ -244,8 +301,8 @@ MUTANTS: Final = (
         name="a start from a savepoint of another life tells of no other life",
         rule="docs/how-to/savepoints.md",
         path="spark_jobs/operations/repeated_records.py",
-        before="other_life=not is_of(head, at.incarnation, savepoint))",
-        after="other_life=False)",
+        before="other_life = not is_of(head, at.incarnation, savepoint)",
+        after="other_life = False",
         caught_by=("tests/spark_jobs/savepoints/test_changes.py::test_of_another_life_only_what_that_one_has_read",),
     ),
     Mutant(

@@ -45,6 +45,7 @@ limit `L` doubles. So if all records of the first plan would take `r` seconds at
 Each overrun took less than `L * (r / L)**(1/3)` seconds, and all together less than twice as long. Where a sink stands
 still for `s` seconds instead, all together take less than `2 * s + L`.
 """
+_MOST_OVERRUNS: Final = 30  # that are counted: the limit is centuries by then, and no float is exceeded
 _LEAST_LIMIT_S: Final = 8.0  # a quick checkpoint may wait that long for a busy machine, and a restart costs a second
 
 
@@ -117,7 +118,7 @@ class AdaptiveAdmission:
 
     def overrun(self) -> bool:
         """See Admission. At the minimum only the limit changes."""
-        self._overruns += 1
+        self._overruns = min(self._overruns + 1, _MOST_OVERRUNS)
         self._probed, self._since = (), 0
         self.records = max(round(self.records * _SHRINK), _LEAST)
         return True

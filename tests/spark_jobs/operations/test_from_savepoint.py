@@ -65,12 +65,12 @@ class _Pipeline:
         files.keep_plan(self.path / "state", spec)
         return files.folder_of(take(spec, self.path / "kept"))
 
-    def claim(self, incarnation: str = INCARNATION) -> None:
+    def claim(self, incarnation: str = INCARNATION, *, counted: int = NEWEST) -> None:
         """As the drivers of this life have left the sink."""
         spec = self.spec("state")
         with closing(build_sink(spec, spec.sinks[0]).committer("orders")) as committer:
             committer.inspect(incarnation, ())
-            committer.claim(incarnation, 3, begins=NEWEST)
+            committer.claim(incarnation, 3, begins=counted)
 
     def spec(self, location: str) -> Spec:
         sources = ", ".join(SOURCE % (name, name) for name in self.sources)
@@ -167,6 +167,23 @@ def test_a_pipeline_whose_state_is_lost_gets_that_of_the_savepoint(pipeline: _Pi
     head = pipeline.begin("state", savepoint)
     assert head.incarnation != INCARNATION
     assert (pipeline.spark("state", head) / "state" / "0" / "0" / "SSTs" / f"{NEWEST + 1}.sst").exists()
+
+
+def test_a_sink_that_was_set_back_to_before_the_savepoint_is_refused(pipeline: _Pipeline) -> None:
+    """Without a head nothing else tells that rows of the checkpoints in between are gone."""
+    savepoint = pipeline.savepoint()
+    pipeline.claim(counted=NEWEST - 1)
+    with pytest.raises(IdentityError, match=f"sink out was set back to checkpoint {NEWEST - 1}, and the savepoint"):
+        pipeline.begin("next", savepoint, take_over=True, duplicates=True)
+    assert read_head(pipeline.spec("next")) is None
+
+
+def test_a_head_that_was_set_back_to_before_the_savepoint_is_refused(pipeline: _Pipeline) -> None:
+    savepoint = pipeline.savepoint()
+    pipeline.claim(counted=NEWEST - 1)
+    files.set_head_back(pipeline.path / "state")
+    with pytest.raises(IdentityError, match=f"orders was set back to checkpoint {NEWEST - 1}, and the savepoint"):
+        pipeline.begin("state", savepoint, duplicates=True)
 
 
 def test_a_folder_that_a_start_was_killed_over_is_taken_away(pipeline: _Pipeline) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import stat
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
 
+from connectors.registry import build_sink
 from connectors.spec import Spec
 from eos.errors import ConnectorError, IdentityError, SavepointError, SpecError
 from spark_jobs.observe.head_reader import read_head
@@ -83,6 +85,42 @@ def test_sinks_of_a_lost_location_are_taken_over_on_purpose(job: tuple[Spec, Pat
     assert read_head(spec) is None
     restored(spec, savepoint, tmp_path / "second", duplicates=True, take_over=True)
     assert read_head(spec) is not None
+
+
+def test_a_head_that_was_set_back_to_before_the_savepoint_is_refused(tmp_path: Path) -> None:
+    """Head and sinks were restored from one older copy, so they agree. The rows in between are in neither."""
+    spec, _ = files.run_job(tmp_path)
+    savepoint = files.folder_of(take(spec, tmp_path / "kept"))
+    files.set_head_back(tmp_path / "state")
+    before = read_head(spec)
+    assert before is not None
+    for options in ({}, {"duplicates": True, "take_over": True}):
+        with pytest.raises(IdentityError, match=f"was set back to checkpoint {NEWEST - 1}, and the savepoint"):
+            restored(spec, savepoint, tmp_path / "new", **options)
+    assert (read_head(spec), (tmp_path / "new").exists()) == (before, False)
+
+
+def test_rows_that_a_head_does_not_know_any_more_have_to_be_accepted(job: tuple[Spec, Path], tmp_path: Path) -> None:
+    """Head was set back to the savepoint's checkpoint, and the sink was not."""
+    spec, savepoint = job
+    with closing(build_sink(spec, spec.sinks[0]).committer(spec.pipeline)) as committer:
+        committer.inspect(INCARNATION, ())
+        committer.claim(INCARNATION, 3, begins=NEWEST)
+    files.set_head_back(tmp_path / "state")
+    with pytest.raises(IdentityError, match=f"out has checkpoints up to {NEWEST}"):
+        restored(spec, savepoint, tmp_path / "new")
+    assert restored(spec, savepoint, tmp_path / "new", duplicates=True).repeated.beyond == {"out": NEWEST}
+
+
+def test_a_folder_behind_a_link_is_refused_before_anything_changes(job: tuple[Spec, Path], tmp_path: Path) -> None:
+    """Spark's folder takes its place by a rename, and a rename does not replace a link."""
+    spec, savepoint = job
+    before = read_head(spec)
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "spark2").symlink_to(tmp_path / "disk")
+    with pytest.raises(SavepointError, match="is a link"):
+        restored(spec, savepoint, tmp_path / "spark2", duplicates=True)
+    assert read_head(spec) == before
 
 
 def test_a_folder_that_is_used_is_left_alone(job: tuple[Spec, Path], tmp_path: Path) -> None:

@@ -352,6 +352,15 @@ def test_a_sink_that_gets_slower_while_a_checkpoint_is_written_meets_smaller_pla
     assert not _overruns_s(admission, sink), "what has been learned is kept"
 
 
+def test_a_sink_that_stands_still_for_days_does_not_end_the_run_by_another_error() -> None:
+    """Its checkpoint ends by `checkpoint.timeout` each time, and the restart strategy allows that."""
+    admission = AdaptiveAdmission(1.0)
+    admission.observe(admission.max_records, 1.0)
+    for _ in range(2_000):
+        assert admission.overrun()
+    assert 1e9 < admission.limit_s < math.inf
+
+
 @given(_target, _overhead, _rate, st.floats(0, 1e4))
 def test_a_sink_that_stands_still_costs_no_more_than_as_long_again(
     target_s: float, overhead: float, rate: float, still_s: float

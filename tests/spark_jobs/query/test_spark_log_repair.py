@@ -204,13 +204,37 @@ def test_who_comes_later_waits_and_looks_again(folder: Path) -> None:
     assert (folder / "offsets" / "5").read_text() == _PLAN
 
 
+def test_a_plan_is_not_run_before_an_older_driver_that_replans_it_is_through(folder: Path) -> None:
+    """The older driver knows that the plan overran, and nothing in the folder shows it.
+
+    Frozen before its last deletion, the older driver would delete a plan that this driver has decided.
+    """
+    other = os.open(folder, os.O_RDONLY)
+    fcntl.flock(other, fcntl.LOCK_EX)
+    driver, log = cast(Any, _Driver()), LocalSparkLog(folder.parents[1])
+    late = threading.Thread(target=mend, args=(driver, log, _Heard()))
+    late.start()
+    late.join(0.2)
+    assert late.is_alive(), "it would run the plan"
+    log.forget_plan("inc", 5)
+    os.close(other)
+    late.join(10)
+    assert not late.is_alive()
+    assert driver.looks == 0
+
+
+def test_a_query_that_never_ran_has_nothing_to_wait_for(tmp_path: Path) -> None:
+    mend(cast(Any, _Driver()), LocalSparkLog(tmp_path), _Heard())
+    assert not list(tmp_path.iterdir())
+
+
 def test_who_waits_in_vain_says_so(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_log_repair, "_PATIENCE_S", 0.1)
     (folder / "offsets" / "5").write_bytes(b"")
     other = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(IdentityError, match="another driver deletes the files that a power cut has truncated in"):
+        with pytest.raises(IdentityError, match="another driver repairs Spark's checkpoint in"):
             _mended(folder)
     finally:
         os.close(other)

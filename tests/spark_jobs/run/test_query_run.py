@@ -211,7 +211,7 @@ def _on_batch(epoch: QueryRun, complete: Callable[[object], object]) -> None:
 def _epoch(log: Any = None, plan: Plan = _NO_OPERATORS) -> QueryRun:
     """Under whose driver checkpoint 7 is the newest that is decided."""
     place = getattr(log, "location", None)
-    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0, location_at=place))
+    spec = SimpleNamespace(checkpoint=SimpleNamespace(timeout_s=60.0, at_least_once=False, location_at=place))
     driver = SimpleNamespace(owned=SimpleNamespace(completed=7, incarnation="i" * 20))
     pipeline = SimpleNamespace(flow=SimpleNamespace(branches=()), stateful=False, letters=None, chains=(), naming=())
     pacing = SimpleNamespace(checkpoint=nullcontext, took=lambda *_: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -18,9 +19,11 @@ from eos.errors import ConnectorError, FencedError, IdentityError, SinkUnavailab
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.history.model import Event
 from spark_jobs.observe.report import Listener
+from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run import runner
 from spark_jobs.run.open_driver import open_driver
+from spark_jobs.run.recovery import recover
 from spark_jobs.run.runner import Runner
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
@@ -151,6 +154,20 @@ def test_what_a_power_cut_has_left_is_gone_before_spark_begins(run: _Run) -> Non
     assert isinstance(run.run(), SinkUnavailableError)
     assert found == [False, False]
     assert [event.kind for event in run.heard.events].count("mended") == 1
+
+
+def test_a_split_that_a_replanned_checkpoint_has_found_begins_where_it_was_found(run: _Run) -> None:
+    """Retention deletes its first records meanwhile: found later, it would begin behind them without an error."""
+    sinks = [build_sink(run.spec, entry) for entry in run.spec.outputs]
+    with recover(run.spec, sinks, run.log, None, session="a.0", sources=[cast(Any, _Source())]) as recovered:
+        folder = run.log.folder(recovered.driver.owned.incarnation)
+    found = StartingPoint({"t/1": 40}, {})
+    (folder / "offsets").mkdir(parents=True)
+    plan = json.dumps(SourceOffset("orders", {"t/0": 9, "t/1": 70}, found).to_json())
+    (folder / "offsets" / "0").write_text(f"v1\n{{}}\n{plan}")
+    with recover(run.spec, sinks, run.log, None, session="b.0", sources=[cast(Any, _Source())], overran=0) as recovered:
+        assert not (folder / "offsets" / "0").exists()
+        assert recovered.began["orders"].positions == {"t/0": 0, "t/1": 40}
 
 
 def test_steps_that_keep_state_do_not_begin_in_each_others_places(run: _Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from eos.errors import IdentityError
 from spark_jobs.operations import spark_rewriting
-from spark_jobs.operations.repeated_records import repeated
+from spark_jobs.operations.repeated_records import repeated, repeated_by_job
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import Changes, check_in_place, compare
 from spark_jobs.savepoints.plan import Operator, Plan
@@ -315,3 +315,9 @@ def test_without_a_head_the_sinks_tell_how_far_they_are() -> None:
     assert repeated(AT, "id", None, sinks, {"s": None}).any, "another life has come after it: c is of that one"
     del sinks["c"]
     assert not repeated(AT, "id", None, sinks, {"s": None}).any
+
+
+def test_sinks_that_are_beyond_a_head_that_was_set_back_are_named() -> None:
+    sinks = {"a": SinkState("i" * 20, 1, 4), "b": SinkState("i" * 20, 1, 6), "c": SinkState("k" * 20, 1, 9)}
+    for found in (repeated(AT, "id", status(AT), sinks, {"s": None}), repeated_by_job(AT, "id", status(AT), sinks)):
+        assert (dict(found.beyond), found.any, found.other_life) == ({"b": 6}, True, False)

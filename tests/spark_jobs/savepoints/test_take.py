@@ -83,6 +83,13 @@ def test_what_is_decided_and_not_committed_of_a_stopped_pipeline_is_brought_to_i
         assert (take(spec).manifest.checkpoint_id, take(spec).manifest.later) == (NEWEST - 1, 1)
 
 
+def test_a_plan_that_is_not_the_decided_one_is_not_kept(tmp_path: Path, spark: Path) -> None:
+    """A driver that was frozen has written its own plan over it (H25). A start refuses that, too."""
+    (spark / "offsets" / str(NEWEST)).write_text(files.offsets(NEWEST).replace("600", "650"))
+    with pytest.raises(SavepointError, match=f"offsets/{NEWEST} is not what checkpoint {NEWEST} was decided with"):
+        taken_in(tmp_path)
+
+
 def test_a_pipeline_that_has_not_run(tmp_path: Path) -> None:
     with pytest.raises(SavepointError, match="has not committed a checkpoint yet"):
         take(files.spec_in(tmp_path))
