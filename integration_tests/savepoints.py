@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,14 @@ def keep_ids(pipeline: Pipeline) -> None:
     pipeline.spec["transforms"].append(dict(ONCE))
     pipeline.spec["sinks"][0]["from"] = "once"
     pipeline.spec["spark"]["conf"] = {"spark.sql.shuffle.partitions": 2}
+
+
+def await_committed(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:
+    """Wait until the table has so many rows, and no checkpoint waits for a sink."""
+    deadline = time.monotonic() + timeout_s
+    while not pipeline.was_born() or pipeline.table.count() < count or pipeline.head.waiting:
+        assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
+        time.sleep(0.2)
 
 
 def run(pipeline: Pipeline, eos: CommandLine, *options: str) -> Ended:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import ON_BOTH_STORES, kept_states, move, put_location
-from integration_tests.savepoints import begin_from, keep_ids, take_elsewhere
+from integration_tests.savepoints import await_committed, begin_from, keep_ids, take_elsewhere
 from spark_jobs.savepoints import manifest as manifests
 from tests.object_store import Bucket, Request, Wire, lost_request, through
 
@@ -27,13 +26,6 @@ def _facts(pipeline: Pipeline, name: str, *options: str) -> dict[str, Any]:
     output = process.output()
     found: dict[str, Any] = json.loads(output[output.index("{\n") :])
     return found
-
-
-def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not pipeline.was_born() or pipeline.table.count() < count or pipeline.head.waiting:
-        assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
-        time.sleep(0.2)
 
 
 @ON_BOTH_STORES
@@ -93,13 +85,13 @@ def test_of_a_running_pipeline(pipeline: Pipeline, bucket: Bucket) -> None:
     put_location(pipeline, bucket)
     pipeline.workload.produce(_FIRST)
     running = pipeline.start(until_caught_up=False)
-    _await_rows(pipeline, _FIRST)
+    await_committed(pipeline, _FIRST)
     into = str(pipeline.folder / "kept")
     beside = _facts(pipeline, "savepoint", into)
     assert beside["checkpoint_id"] == pipeline.head.committed
     elsewhere = take_elsewhere(pipeline, Path(into))
     pipeline.workload.produce(_NEW)
-    _await_rows(pipeline, _FIRST + _NEW)
+    await_committed(pipeline, _FIRST + _NEW)
     move(pipeline)
     stopped = _facts(pipeline, "stop", "--savepoint", into)
     running.succeed()

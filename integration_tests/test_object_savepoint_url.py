@@ -16,7 +16,7 @@ from connectors.spec import load_spec
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import ON_BOTH_STORES, move, put_location
-from integration_tests.savepoints import begin_from, facts, keep_ids
+from integration_tests.savepoints import await_committed, begin_from, facts, keep_ids
 from tests.object_store import Bucket, Request, Wire, through
 from twophase.requests import Answer, Channel
 
@@ -35,13 +35,6 @@ def _in_place(bucket: Bucket, prefix: str = _PLACE) -> dict[str, list[str]]:
             name, _, path = key.removeprefix(prefix).partition("/")
             found.setdefault(name, []).append(path)
     return found
-
-
-def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not pipeline.was_born() or pipeline.table.count() < count or pipeline.head.waiting:
-        assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
-        time.sleep(0.2)
 
 
 @contextmanager
@@ -142,7 +135,7 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
     put_location(pipeline, bucket, wire(hearing).port)
     pipeline.workload.produce(_FIRST)
     running = pipeline.start(until_caught_up=False)
-    _await_rows(pipeline, _FIRST)
+    await_committed(pipeline, _FIRST)
     with _channel(pipeline) as channel:
         answer = _answered(channel, {})
         assert answer.ok, answer.message
@@ -151,7 +144,7 @@ def test_of_a_running_pipeline_whose_store_loses_answers(
     assert str(answer.facts["folder"]).startswith(f"s3://{bucket.name}/{_PLACE}savepoint-")
     assert lost
     pipeline.workload.produce(_NEW)
-    _await_rows(pipeline, _FIRST + _NEW)
+    await_committed(pipeline, _FIRST + _NEW)
     move(pipeline)
     process = pipeline.command("stop", f"s3://{bucket.name}/eos/backup", "--savepoint", "--json")
     process.succeed()

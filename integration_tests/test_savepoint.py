@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from integration_tests import topics
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
-from integration_tests.savepoints import facts, keep_ids, rescale, run, succeed, take
+from integration_tests.savepoints import await_committed, facts, keep_ids, rescale, run, succeed, take
 from spark_jobs.observe.history.store import History
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -118,10 +117,10 @@ def test_of_a_running_pipeline_and_a_fork_beside_it(pipeline: Pipeline, eos: Com
     spec = str(pipeline.write_spec())
     pipeline.workload.produce(_FIRST)
     process = pipeline.start(until_caught_up=False)
-    _await_rows(pipeline, _FIRST)
+    await_committed(pipeline, _FIRST)
     first = facts(pipeline, eos, spec, str(tmp_path / "kept"))
     pipeline.workload.produce(_LATER)  # it goes on
-    _await_rows(pipeline, _FIRST + _LATER)
+    await_committed(pipeline, _FIRST + _LATER)
     stopped = eos.run(["stop", spec, "--savepoint", str(tmp_path / "kept"), "--json"], pipeline.environment)
     assert stopped.code == 0, stopped.output
     process.succeed()
@@ -266,14 +265,6 @@ def test_state_and_positions_follow_their_names(
     pipeline.workload.produce(_NEW)
     succeed(pipeline, eos)
     pipeline.assert_exact(at_least=_FIRST + 2 * _NEW)
-
-
-def _await_rows(pipeline: Pipeline, count: int, timeout_s: float = 240.0) -> None:
-    """Until the table has them, and head says so."""
-    deadline = time.monotonic() + timeout_s
-    while pipeline.table.count() < count or pipeline.head.waiting:
-        assert time.monotonic() < deadline, f"{pipeline.table.count()} rows of {count}"
-        time.sleep(0.2)
 
 
 _COUNT = '''

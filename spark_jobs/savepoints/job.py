@@ -7,9 +7,9 @@ savepoint reads the path from there. No decision depends on it.
 from __future__ import annotations
 
 import json
-import logging
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -23,12 +23,9 @@ from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.plan import Plan, describe
-from twophase.codec import check_readable
 from twophase.documents import Documents
 from twophase.head_value import HeadValue
 from twophase.status import Status
-
-_log: Final = logging.getLogger("eos.savepoint")
 
 FORMAT: Final = 1
 """Format of the stored file."""
@@ -69,17 +66,11 @@ def find(documents: Documents, incarnation: str) -> JobCheckpoint | None:
 
     Raises HeadError where it cannot be read, HeadFormatError where a newer version wrote it.
     """
-    name = _name(incarnation)
-    content, place = documents.read(name), documents.place(name)
-    if content is None:
-        return None
-    try:
-        document = json.loads(content)
-        check_readable({"format": 1, **document}, place, FORMAT)
+
+    def decode(document: Mapping[str, object]) -> JobCheckpoint:
         return JobCheckpoint(str(document["folder"]), str(document["host"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        _log.warning("%s is damaged, so the checkpoint of the job is not known: %r", place, error)
-        return None
+
+    return plans.decoded(documents, _name(incarnation), FORMAT, decode, "the checkpoint of the job is not known")
 
 
 def job_log(spec: Spec, head: HeadValue) -> JobSparkLog:

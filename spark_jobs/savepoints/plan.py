@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from connectors.api.entry import SinkEntry
 from connectors.spec import PythonStep, Spec
@@ -18,6 +18,7 @@ from connectors.spec.steps import TransformStep
 from twophase.codec import check_readable
 from twophase.documents import Documents
 
+_T = TypeVar("_T")
 _log: Final = logging.getLogger("eos.savepoint")
 
 FORMAT: Final = 1
@@ -94,16 +95,25 @@ def kept(documents: Documents, incarnation: str) -> Plan | None:
 
     Raises HeadError where it cannot be read, HeadFormatError where a newer version wrote it.
     """
-    name = _name(incarnation)
+    return decoded(documents, _name(incarnation), FORMAT, Plan.from_json, "no names of steps are known")
+
+
+def decoded(documents: Documents, name: str, newest: int, decode: Callable[[Any], _T], without: str) -> _T | None:
+    """Return a stored JSON document as `decode` has it; None if it is missing, or damaged, which is logged.
+
+    `newest`: the newest format that this version reads. `without`: the consequence of a damaged document, for the log.
+
+    Raises HeadError where it cannot be read, HeadFormatError where a newer version wrote it.
+    """
     content, place = documents.read(name), documents.place(name)
     if content is None:
         return None
     try:
         document = json.loads(content)
-        check_readable({"format": 1, **document}, place, FORMAT)
-        return Plan.from_json(document)
+        check_readable({"format": 1, **document}, place, newest)
+        return decode(document)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        _log.warning("%s is damaged, so that no names of steps are known: %r", place, error)
+        _log.warning("%s is damaged, so %s: %r", place, without, error)
         return None
 
 

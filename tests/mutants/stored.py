@@ -62,7 +62,7 @@ MUTANTS: Final = (
         name="a plan that takes a newer reader is read",
         rule=_RULE,
         path="spark_jobs/savepoints/plan.py",
-        before='        check_readable({"format": 1, **document}, place, FORMAT)\n',
+        before='        check_readable({"format": 1, **document}, place, newest)\n',
         after="",
         caught_by=(f"{_TESTS}test_a_document_that_would_be_misread_is_refused_by_name",),
     ),
