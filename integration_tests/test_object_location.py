@@ -129,41 +129,33 @@ def test_a_bucket_goes_back_in_time_and_then_is_lost(pipeline: Pipeline, bucket:
     put_location(pipeline, bucket)
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()
-    before = {key: bucket.content(key) for key in bucket.listed()}
+    before = bucket.contents()
     move(pipeline)
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()
-    newest = {key: bucket.content(key) for key in bucket.listed()}
+    newest = bucket.contents()
 
-    _restore(bucket, before)
+    bucket.restore(before)
     move(pipeline)
     pipeline.start().fail("sink warehouse has seen epoch 2, head is at 1: head was set back")
-    _restore(bucket, {})
+    bucket.restore({})
     move(pipeline)
     pipeline.start().fail("sink warehouse belongs to another incarnation of pipeline", "eos reset")
     pipeline.assert_exact(at_least=2 * _RECORDS)
 
-    _restore(bucket, newest)
+    bucket.restore(newest)
     move(pipeline)
     pipeline.workload.produce(_RECORDS)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=3 * _RECORDS)
 
-    _restore(bucket, {})
+    bucket.restore({})
     move(pipeline)
     pipeline.command("reset", "--to", "latest", "--yes").succeed()
     pipeline.workload.produce(_RECORDS)
     move(pipeline)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=4 * _RECORDS)
-
-
-def _restore(bucket: Bucket, objects: dict[str, bytes]) -> None:
-    """Let the bucket hold these objects alone."""
-    for key in bucket.listed():
-        bucket.s3.delete_object(Bucket=bucket.name, Key=key)
-    for key, content in objects.items():
-        bucket.write(key, content)
 
 
 @pytest.mark.timeout(600)

@@ -29,7 +29,7 @@ def test_the_doctor_proves_the_promises_of_the_bucket(
     pipeline.workload.produce(3 * CHECKPOINT_RECORDS)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=3 * CHECKPOINT_RECORDS)
-    state = {key: bucket.content(key) for key in bucket.listed()}
+    state = bucket.contents()
     assert "eos/orders/head" in state
 
     def failing(port: int | None = None) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def test_the_doctor_proves_the_promises_of_the_bucket(
         put_location(pipeline, bucket, port)
         ended = eos.run(["doctor", str(pipeline.write_spec()), "--json"], pipeline.environment)
         assert KEYS["secret_access_key"] not in ended.output
-        assert {key: bucket.content(key) for key in bucket.listed()} == state
+        assert bucket.contents() == state
         facts = json.loads(ended.output[ended.output.index("{\n") :])
         found = {each["check"]: each for each in facts["findings"]}
         assert "checkpoint.scratch" in found["scratch folder"]["detail"]

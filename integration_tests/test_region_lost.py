@@ -61,13 +61,10 @@ class Region:
             each()
 
     def _copy_bucket(self) -> None:
-        self._objects = {key: self._bucket.content(key) for key in self._bucket.listed()}
+        self._objects = self._bucket.contents()
 
     def _restore_bucket(self) -> None:
-        for key in self._bucket.listed():
-            self._bucket.s3.delete_object(Bucket=self._bucket.name, Key=key)
-        for key, content in self._objects.items():
-            self._bucket.write(key, content)
+        self._bucket.restore(self._objects)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -101,6 +101,17 @@ class Bucket:
     def content(self, key: str) -> bytes:
         content: bytes = self.s3.get_object(Bucket=self.name, Key=key)["Body"].read()
         return content
+
+    def contents(self) -> dict[str, bytes]:
+        """Return all objects, by their keys."""
+        return {key: self.content(key) for key in self.listed()}
+
+    def restore(self, contents: Mapping[str, bytes]) -> None:
+        """Hold these objects and no others."""
+        for key in self.listed():
+            self.s3.delete_object(Bucket=self.name, Key=key)
+        for key, content in contents.items():
+            self.write(key, content)
 
     def write(self, key: str, content: bytes) -> None:
         """Also over what is there."""

@@ -26,7 +26,7 @@ def main(spec: str, checkpoint: str, bootstrap_servers: str, topic: str) -> None
         .option("schema", "id BIGINT, word STRING, payload STRING")
         .option("starting_offsets", "latest")
         .option("max_records_per_checkpoint", 500)
-        .option("location", f"{checkpoint}-begin")  # outside of the checkpoint, which a restore fills anew
+        .option("location", f"{checkpoint}-begin")  # not inside the checkpoint: a restore fills a new one
         .load()
     )
     query = (

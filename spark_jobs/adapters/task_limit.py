@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from eos.errors import PrepareError
+from spark_jobs.batch.time_limit import ended_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,19 +33,14 @@ def limited(
 
     Called in a Python worker of Spark. `checkpoint.timeout` is the limit.
     """
-    over = threading.Event()
     reason = f"a task ran longer than checkpoint.timeout ({timeout_s:g} s)"
 
-    def watch() -> None:
-        if not over.wait(timeout_s + grace_s):
-            print(f"{reason}, and its Python worker is ended", file=sys.stderr, flush=True)
-            os._exit(_EXIT)
+    def end() -> None:
+        print(f"{reason}, and its Python worker is ended", file=sys.stderr, flush=True)
+        os._exit(_EXIT)
 
-    threading.Thread(target=watch, name="eos-task-limit", daemon=True).start()
-    try:
+    with ended_after(timeout_s + grace_s, end):
         yield _until(time.monotonic() + timeout_s, rows, reason)
-    finally:
-        over.set()
 
 
 def _until(deadline_s: float, rows: Iterator[pa.RecordBatch], reason: str) -> Iterator[pa.RecordBatch]:

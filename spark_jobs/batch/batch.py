@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
@@ -39,7 +38,7 @@ from spark_jobs.batch.dead_letters import NONE_REJECTED, DeadLetters, Ranges, Re
 from spark_jobs.batch.rewriting import Lost, RewriteTask, kept
 from spark_jobs.batch.rule_checks import RuleChecks, letters_of, unlike
 from spark_jobs.batch.skipping import Skipped, Skipping
-from spark_jobs.batch.time_limit import TimeLimit
+from spark_jobs.batch.time_limit import TimeLimit, ended_after
 from spark_jobs.batch.writing import WriterOf, WriteTask, open_writer
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
@@ -353,24 +352,3 @@ def _of_no_source(sinks: Iterable[str]) -> TargetError:
 def _tasks(written: Sequence[Committable]) -> int:
     """How many tasks have written them."""
     return max((each.transaction.task for each in written), default=-1) + 1
-
-
-@contextmanager
-def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1.0) -> Iterator[None]:
-    """Cancel what runs in this block after that time, and again until the block is left (R8).
-
-    Between two stages of a job there may be nothing to cancel.
-    """
-    left = threading.Event()
-
-    def watch() -> None:
-        wait_s = timeout_s
-        while not left.wait(wait_s):
-            cancel()
-            wait_s = again_s
-
-    threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
-    try:
-        yield
-    finally:
-        left.set()

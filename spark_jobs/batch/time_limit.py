@@ -7,6 +7,9 @@ the plan is deleted (R3, `spark_jobs/query/spark_log_repair.py`). So it is as if
 from __future__ import annotations
 
 import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from eos.errors import ConnectorError
@@ -17,7 +20,7 @@ _log = logging.getLogger("eos.runner")
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Of one run, over all its queries. Used by the thread that runs checkpoints, or between two queries.
+    """The limit of one run, kept from query to query. Used by the thread that runs checkpoints, and between queries.
 
     A pipeline with state does not use it: tasks of an aborted batch may still write state of the old plan. Nor does an
     at-least-once pipeline, whose tasks have committed their rows.
@@ -51,3 +54,24 @@ class TimeLimit:
         most = self.admission.max_records
         _log.warning("%s; it is replanned, with at most %s records", error.message, most)
         return True
+
+
+@contextmanager
+def ended_after(timeout_s: float, cancel: Callable[[], None], again_s: float = 1.0) -> Iterator[None]:
+    """Cancel what runs in this block after that time, and repeat it until the block is left (R8).
+
+    Between two stages of a job there may be nothing to cancel.
+    """
+    left = threading.Event()
+
+    def watch() -> None:
+        wait_s = timeout_s
+        while not left.wait(wait_s):
+            cancel()
+            wait_s = again_s
+
+    threading.Thread(target=watch, name="eos-timeout", daemon=True).start()
+    try:
+        yield
+    finally:
+        left.set()

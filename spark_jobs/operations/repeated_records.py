@@ -93,7 +93,7 @@ def repeated(
 
 
 def repeated_by_job(at: HeadValue, savepoint: str, status: Status | None, sinks: Mapping[str, SinkState]) -> Repeated:
-    """What a job of the user's own writes twice. Spark has the offsets of its sources, and head has none.
+    """Return the rows that a restored job would write twice, by checkpoint: its offsets are in Spark, not in head.
 
     For the arguments see `repeated`.
     """

@@ -1,4 +1,4 @@
-"""What a power cut has left of Spark's checkpoint, or a plan that is too large, deleted before Spark reads it.
+"""Deletes from Spark's checkpoint what Spark must not read: files that a power cut truncated, and a plan that overran.
 
 Spark syncs neither `offsets/N` nor `commits/N`: one may be there by its name alone, and Spark starts on none that it
 cannot read. What nothing decided rests on is deleted, as if the power cut had taken all of it: a plan that is not
@@ -63,7 +63,7 @@ def mend(driver: Driver, log: LocalSparkLog, listener: Listener, overran: int | 
 
 
 def _cut(folder: Path, head: HeadValue, overran: int | None) -> list[tuple[Path, str]]:
-    """What Spark cannot or should not read, and why it is deleted, in that order."""
+    """Return files that Spark must not read, each with the reason, in the order of their deletion."""
     found = []
     if plan_is_cut(plan := folder / "offsets" / str(head.completed + 1)):
         found.append((plan, "a power cut has left it cut off; batch and checkpoint are not decided, and planned anew"))

@@ -28,8 +28,7 @@ from eos.errors import SavepointError
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Entry
 from spark_jobs.savepoints.place import Found
-from spark_jobs.savepoints.progress import Progress
-from spark_jobs.savepoints.store_requests import at_once, naming, open_at, put
+from spark_jobs.savepoints.store_requests import Progress, delete, in_parallel, naming, open_at, put
 from spark_jobs.savepoints.store_savepoint import DISCARDED, OWN, StoreSavepoint
 from wal.address import ObjectAddress
 from wal.errors import ObjectExistsError, ObjectNameError, StorageError
@@ -65,7 +64,7 @@ class StorePlace:
         with naming():
             names = self._storage.folders()
         addresses = {name: self._address.below(name) for name in names if _is_name(name)}
-        found = [each for _, of_name in at_once(addresses, _found) for each in of_name]
+        found = [each for _, of_name in in_parallel(addresses, _found) for each in of_name]
         return sorted(found, key=lambda each: each.manifest.taken_at if each.manifest else 0.0, reverse=True)
 
 
@@ -105,7 +104,7 @@ class _Writing:
         entries: dict[str, Entry] = {}
         sources: dict[str, bytes | Path] = {**texts, **files}
         with naming():
-            for path, entry in at_once(sources, self._send):
+            for path, entry in in_parallel(sources, self._send):
                 entries[path] = entry
                 progress.add(entry.bytes)
         return entries
@@ -130,9 +129,7 @@ class _Writing:
         if self._may_be_one:
             return
         try:
-            for _ in at_once(dict.fromkeys(self._begun), lambda path, _: self._storage.delete(path)):
-                pass
-            self._storage.clear()
+            delete(self._storage, self._begun)
         except StorageError as error:
             _log.warning("%s stays unfinished: %s", self._address, error.message)
 

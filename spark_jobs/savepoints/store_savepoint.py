@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
@@ -15,8 +15,15 @@ from eos.errors import SavepointError
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.manifest import Entry, Manifest
 from spark_jobs.savepoints.place import Whole
-from spark_jobs.savepoints.progress import Progress
-from spark_jobs.savepoints.store_requests import CHUNK_BYTES, at_once, naming, open_at, put
+from spark_jobs.savepoints.store_requests import (
+    CHUNK_BYTES,
+    Progress,
+    delete,
+    in_parallel,
+    naming,
+    open_at,
+    put,
+)
 from spark_jobs.session.locked_dirs import temporary
 from twophase import faults
 from wal.address import ObjectAddress
@@ -108,7 +115,7 @@ class StoreSavepoint:
             raise manifests.holds_others(self.at, others)
         with naming():
             self._storage.delete(manifests.NAME)
-        self._delete(dict.fromkeys(manifest.files))
+        self._delete(manifest.files)
         return manifest
 
     def discard(self) -> None:
@@ -131,14 +138,12 @@ class StoreSavepoint:
             raise
         with naming():
             names = self._storage.below()  # after the mark: no manifest will name these
-        self._delete({name: None for name in names if _OWN_FILE.fullmatch(name) and name != manifests.NAME})
+        self._delete(name for name in names if _OWN_FILE.fullmatch(name) and name != manifests.NAME)
 
-    def _delete(self, names: Mapping[str, None]) -> None:
+    def _delete(self, names: Iterable[str]) -> None:
         """Delete these objects, which are no longer a savepoint, and folders that are empty then."""
         try:
-            for _ in at_once(names, lambda name, _: self._storage.delete(name)):
-                pass
-            self._storage.clear()
+            delete(self._storage, names)
         except WalError as error:
             message = f"a part of {self.at} stays, and is not a savepoint: {error.message}"
             raise SavepointError(message, remedy="delete the rest by `eos savepoint dispose --unfinished`") from error
@@ -151,7 +156,7 @@ class StoreSavepoint:
         """See Savepoint. `target`: a folder that gets the files. Raises OSError where it cannot be written."""
         progress = Progress(f"reading {self.at}", manifest.bytes)
         found = list[str]()
-        for path, damage in at_once(manifest.files, lambda path, entry: self._read(path, entry, target)):
+        for path, damage in in_parallel(manifest.files, lambda path, entry: self._read(path, entry, target)):
             progress.add(manifest.files[path].bytes)
             found += [f"{path}: {damage}"] if damage else []
         others = (f"{path}: not part of the savepoint" for path in self._strangers(manifest))

@@ -253,7 +253,7 @@ MUTANTS: Final = (
     Mutant(
         name="a timeout ends one stage of a job and not the job",
         rule="R8",
-        path="spark_jobs/batch/batch.py",
+        path="spark_jobs/batch/time_limit.py",
         before="""        while not left.wait(wait_s):
             cancel()
 """,

@@ -239,9 +239,9 @@ MUTANTS: Final = (
         rule="H42",
         path=_IN_STORE,
         before="""            self._storage.delete(manifests.NAME)
-        self._delete(dict.fromkeys(manifest.files))
+        self._delete(manifest.files)
 """,
-        after="""            self._delete(dict.fromkeys(manifest.files))
+        after="""            self._delete(manifest.files)
             self._storage.delete(manifests.NAME)
 """,
         caught_by=(f"{_STORE_TESTS}::test_a_disposal_that_is_cut_off_leaves_no_savepoint",),

@@ -75,7 +75,7 @@ class FixedAdmission:
     limit_s: float = math.inf
 
     def overrun(self) -> bool:
-        """See Admission: it cannot."""
+        """Change nothing: the number is fixed."""
         return False
 
     def observe(self, records: int, duration_s: float) -> None:
@@ -110,14 +110,14 @@ class AdaptiveAdmission:
 
     @property
     def limit_s(self) -> float:
-        """See Admission. Nothing is limited before a checkpoint was observed: the first ones also wait for Spark."""
+        """See Admission. No limit until a checkpoint was observed, because the first ones also wait for Spark."""
         if not self._took_s:
             return math.inf
         expected_s = max(self.target_s, self._aim_s, self._took_s)
         return max(_OVERRUN * expected_s, _LEAST_LIMIT_S) * 2.0**self._overruns
 
     def overrun(self) -> bool:
-        """See Admission. At the minimum only the limit changes."""
+        """See Admission. Once the number is at its minimum, only the limit changes."""
         self._overruns = min(self._overruns + 1, _MOST_OVERRUNS)
         self._probed, self._since = (), 0
         self.records = max(round(self.records * _SHRINK), _LEAST)

@@ -182,7 +182,7 @@ def test_in_an_object_store(spec: Path, bucket: Bucket, capsys: pytest.CaptureFi
 def test_progress_of_a_transfer_is_shown_beside_the_facts(
     spec: Path, bucket: Bucket, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_jobs.savepoints.progress._INTERVAL_S", 0.0)
+    monkeypatch.setattr("spark_jobs.savepoints.store_requests._INTERVAL_S", 0.0)
     options = ", ".join(f"{name}: '{value}'" for name, value in bucket.address().options)
     spec.write_text(
         files.SPEC.replace(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from spark_jobs.batch.batch import ended_after
+from spark_jobs.batch.time_limit import ended_after
 from spark_jobs.run.control import StopControl, StopRequestedError
 
 
