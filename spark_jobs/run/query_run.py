@@ -33,6 +33,7 @@ from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.pipeline import Pipeline
 from spark_jobs.run.progress import QueryProgress
+from spark_jobs.run.query_starts import QueryStart, started
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Plan
 from spark_jobs.session import left_sockets
@@ -110,13 +111,9 @@ class QueryRun:
     def run(self, *, until_caught_up: bool) -> None:
         """Start the query and block until it has ended. After a return or an error no query of this epoch runs."""
         self._ends_caught_up, self.control.caught_up = until_caught_up, False
-        self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
-        try:
-            self._wait(self.query)
-        except _SPARK_ERRORS as error:
-            self.failure = self.failure or translate(error, "the query")
-        finally:
-            self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
+        with started(self.control.is_stopping) as start:
+            if start is not None:
+                self._run_query(start, until_caught_up=until_caught_up)
         # A stop ends the query by an error as well. The start after a restart commits what waits.
         has_failed = self.failure is not None and not isinstance(self.failure, StopRequestedError)
         if self.control.is_stopping() or not (has_failed or self.control.restart_requested):
@@ -126,9 +123,19 @@ class QueryRun:
             raise self.failure
         self.log.note_end(self.driver.owned)
 
-    def _wait(self, query: StreamingQuery) -> None:
+    def _run_query(self, start: QueryStart, *, until_caught_up: bool) -> None:
+        self.query = self._progress.query = self._start(until_caught_up=until_caught_up)
+        try:
+            self._wait(self.query, start)
+        except _SPARK_ERRORS as error:
+            self.failure = self.failure or translate(error, "the query")
+        finally:
+            self.control.wait_until_idle()  # Spark's thread may have crashed; the checkpoint's thread still ends
+
+    def _wait(self, query: StreamingQuery, start: QueryStart) -> None:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
+                start.look(self._is_planned)
                 self.driver.check()
                 self.log.keep_state(self.driver.owned)
                 self._progress.report_idle()
@@ -146,6 +153,10 @@ class QueryRun:
         finally:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
+
+    def _is_planned(self) -> bool:
+        """Whether each source has planned, or a batch of an earlier start runs once more, which is planned already."""
+        return self.pacing.begun > 0 or len(self.pacing.polls()) >= len(self.sources)
 
     def _report_end(self) -> None:
         if self.control.is_stopping():

@@ -22,6 +22,7 @@ from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import QueryRun
+from spark_jobs.run.query_starts import QueryStart
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.plan import Operator, Plan
 from twophase.documents import LocalDocuments
@@ -197,7 +198,7 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     rest: Any = (Listener(), driver, log, [], None, pacing, _OnDemand(), _NO_OPERATORS, withheld, _Lag())
     epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
-    epoch._wait(cast(Any, query))
+    epoch._wait(cast(Any, query), QueryStart(_is_over=True))
     assert query.done_when_stopped is is_done
 
 
