@@ -116,9 +116,12 @@ class Product:
         return self._process.pid
 
     def check(self) -> None:
-        """Raise RuntimeError, with its last words, if it has ended."""
+        """Raise RuntimeError, with its last words, if it has ended, or one of its pipelines has."""
+        said = (self.folder / "log").read_text()
         if self._process.poll() is not None:
-            raise RuntimeError(f"it has ended:\n{(self.folder / 'log').read_text()[-2000:]}")
+            raise RuntimeError(f"it has ended:\n{said[-2000:]}")
+        if failed := [line for line in said.splitlines() if "failed for good" in line]:
+            raise RuntimeError(f"{len(failed)} pipelines have failed, the first of them: {failed[0]}")
 
     def tree(self) -> list[psutil.Process]:
         """The driver, its JVM and the Python workers, as long as there is a driver."""

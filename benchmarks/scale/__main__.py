@@ -159,6 +159,7 @@ def pipelines(
     records: Annotated[int, typer.Option(help="of each pipeline in a round")] = 100,
     rounds: Annotated[int, typer.Option(help="after the first one; two of them do not count")] = 8,
     idle_s: Annotated[float, typer.Option(help="for which nothing is produced")] = 20.0,
+    interval: Annotated[str, typer.Option(help="of their checkpoints")] = "1s",
     kind: Kind = "auto",
     log: Annotated[Path | None, typer.Option(help=_LOG)] = None,
 ) -> None:
@@ -171,7 +172,7 @@ def pipelines(
     """
     services = obtain(kind)
     for each in numbers or [1, 10, 50]:
-        work = ManyPipelines(each, one_driver, records, rounds, idle_s)
+        work = ManyPipelines(each, one_driver, records, rounds, idle_s, interval)
         _say(measure_pipelines(services, work), services, log)
 
 

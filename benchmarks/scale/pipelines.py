@@ -30,7 +30,6 @@ _SETTLED_S: Final = 35
 _COLD: Final = 2
 """Rounds in which Spark and its workers still load what they need."""
 _SCHEMA: Final = "id BIGINT, word STRING"
-_CHECKPOINT: Final = {"interval": "1s"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +41,7 @@ class ManyPipelines:
     records: int  # of each pipeline, in each round
     rounds: int  # after the first one
     idle_s: float  # for which nothing is produced, and CPU is measured
+    interval: str  # of their checkpoints
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class _Shops:
     name: str
     url: str
     count: int
+    interval: str
 
     @property
     def names(self) -> Sequence[str]:
@@ -75,7 +76,7 @@ class _Shops:
     def spec(self, name: str) -> str:
         source = {"type": "json", "schema": _SCHEMA}
         sink = {"connector": "mysql", "url": self.url, "table": name, "commit": "two-phase"}
-        checkpoint = {**_CHECKPOINT, "location": f"./{name}"}
+        checkpoint = {"interval": self.interval, "location": f"./{name}"}
         return spec(self.services.kafka_bootstrap, name, source, checkpoint, [sink])
 
     def check(self, records: int) -> None:
@@ -95,7 +96,7 @@ def measure_pipelines(services: Services, work: ManyPipelines) -> dict[str, Any]
         url = sqlalchemy.make_url(services.database_url).set(database=name)
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.StaticPool, isolation_level="AUTOCOMMIT")
         at_end.callback(engine.dispose)
-        shops = _Shops(services, name, url.render_as_string(hide_password=False), work.pipelines)
+        shops = _Shops(services, name, url.render_as_string(hide_password=False), work.pipelines, work.interval)
         at_end.callback(topics.delete, services.kafka_bootstrap, shops.names)
         shops.create()
         heads = [LocalHead(folder / each) for each in shops.names]
@@ -122,6 +123,7 @@ def measure_pipelines(services: Services, work: ManyPipelines) -> dict[str, Any]
         warm = rounds[_COLD:] or rounds
         return {
             "pipelines": work.pipelines,
+            "interval": work.interval,
             "drivers": len(drivers),
             "first_s": round(first_s, 1),
             "round_s": round(median(took for took, _ in warm), 2),

@@ -135,7 +135,7 @@ class QueryRun:
     def _wait(self, query: StreamingQuery, start: QueryStart) -> None:
         try:
             while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # fractions are fine
-                start.look(self._is_planned)
+                start.look(self._has_started)
                 self.driver.check()
                 self.log.keep_state(self.driver.owned)
                 self._progress.report_idle()
@@ -154,9 +154,12 @@ class QueryRun:
             self.pacing.stop()
             query.stop()  # nothing happens if it has ended by itself
 
-    def _is_planned(self) -> bool:
-        """Whether each source has planned, or a batch of an earlier start runs once more, which is planned already."""
-        return self.pacing.begun > 0 or len(self.pacing.polls()) >= len(self.sources)
+    def _has_started(self) -> bool:
+        """Whether the first checkpoint has ended, or there is nothing to read."""
+        if self.pacing.begun > 0:
+            return self._batch is None
+        unread = [each.unread for each in self.pacing.polls()]
+        return len(unread) >= len(self.sources) and not any(each != 0 for each in unread)
 
     def _report_end(self) -> None:
         if self.control.is_stopping():

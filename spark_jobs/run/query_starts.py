@@ -12,7 +12,7 @@ from typing import Final
 _AT_ONCE: Final = 4
 """Of 200 that started at once on two cores, Spark ended 70: "Python worker failed to connect back"."""
 _LONGEST_S: Final = 10.0
-"""As long as Spark waits for the process that plans a query. One that is paused plans nothing."""
+"""As long as Spark waits for the process that plans a query."""
 _POLL_S: Final = 0.2
 
 _places: Final = threading.BoundedSemaphore(_AT_ONCE)
@@ -25,9 +25,9 @@ class QueryStart:
     _until_s: float = field(default_factory=lambda: time.monotonic() + _LONGEST_S)
     _is_over: bool = False
 
-    def look(self, is_planned: Callable[[], bool]) -> None:
-        """Let another query start, once this one is planned or was not within ten seconds. Does not block."""
-        if not self._is_over and (is_planned() or time.monotonic() > self._until_s):
+    def look(self, has_started: Callable[[], bool]) -> None:
+        """Let another query start, if this one has started, or has not within ten seconds. Does not block."""
+        if not self._is_over and (has_started() or time.monotonic() > self._until_s):
             self.end()
 
     def end(self) -> None:

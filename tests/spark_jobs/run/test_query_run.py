@@ -19,6 +19,7 @@ from eos.errors import LostCommittableError, PrepareError, SparkUnavailableError
 from spark_jobs.observe.activity import TaskCounts
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import Listener
+from spark_jobs.observe.withheld import Poll
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.control import StopControl, StopRequestedError
 from spark_jobs.run.query_run import QueryRun
@@ -268,3 +269,28 @@ def test_a_run_shows_the_checkpoint_in_progress_and_the_wait_between_two() -> No
     rest[2].doing = Doing("RunWriters", since=101.0)
     found = epoch.activity()
     assert (found.phase, found.checkpoint_id, found.started_at, found.tasks) == ("tasks", 7, 100.0, counts)
+
+
+@pytest.mark.parametrize(
+    ("begun", "batch", "unread", "has_started"),
+    [
+        (0, None, [], False),  # its source is not planned
+        (0, None, [0], False),  # one of two is
+        (0, None, [0, 0], True),
+        (0, None, [0, 5], False),  # a checkpoint will follow
+        (0, None, [0, None], False),
+        (1, object(), [0, 5], False),
+        (1, None, [0, 5], True),
+        (1, None, [], True),  # a batch of an earlier start ran once more
+    ],
+)
+def test_a_query_has_started_with_its_first_checkpoint_or_if_there_is_nothing_to_read(
+    begun: int, batch: object, unread: list[int | None], *, has_started: bool
+) -> None:
+    none: Any = None
+    pacing: Any = SimpleNamespace(begun=begun, polls=lambda: [Poll("orders", 0.0, "", {}, each) for each in unread])
+    sources: list[Any] = [SimpleNamespace(skips_bad_records=False)] * 2
+    rest: Any = (none, pacing, none, _NO_OPERATORS, none, _Lag())
+    epoch = QueryRun(none, none, Listener(), none, none, sources, *rest)
+    epoch._batch = cast(Any, batch)
+    assert epoch._has_started() is has_started
