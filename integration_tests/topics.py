@@ -8,7 +8,7 @@ from concurrent.futures import TimeoutError as Unanswered
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from integration_tests.services.readiness import await_kafka
 
@@ -21,15 +21,27 @@ def create(bootstrap: str, name: str, partitions: int, settings: Mapping[str, st
     create_all(bootstrap, [name], partitions, settings)
 
 
+_AT_ONCE = 5_000  # partitions; a broker refuses a request for 10,000
+
+
 def create_all(bootstrap: str, names: Sequence[str], partitions: int, settings: Mapping[str, str]) -> None:
     """Create topics by one request. See `create`."""
-    new = [NewTopic(each, num_partitions=partitions, replication_factor=1, config=dict(settings)) for each in names]
+    first = min(partitions, _AT_ONCE)
+    new = [NewTopic(each, num_partitions=first, replication_factor=1, config=dict(settings)) for each in names]
     # The client is kept in a variable: its answers never come once it is gone.
     client = AdminClient({"bootstrap.servers": bootstrap})
     for future in client.create_topics(new, operation_timeout=_SECONDS).values():
         future.result(_SECONDS)
+    for count in [*range(2 * _AT_ONCE, partitions, _AT_ONCE), partitions] if partitions > first else []:
+        more = [NewPartitions(each, count) for each in names]
+        for future in client.create_partitions(more, operation_timeout=_SECONDS).values():
+            future.result(_SECONDS)
     for each in names:
         await_kafka(bootstrap, topic=each)
+        deadline = time.monotonic() + _SECONDS
+        while (found := len(client.list_topics(each, timeout=_SECONDS).topics[each].partitions)) < partitions:
+            assert time.monotonic() < deadline, f"{each} has {found} of {partitions} partitions"
+            time.sleep(0.05)
 
 
 def delete(bootstrap: str, names: Sequence[str]) -> None:
