@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 _AT_ONCE: Final = 4
@@ -15,37 +15,46 @@ _LONGEST_S: Final = 10.0
 """As long as Spark waits for the process that plans a query."""
 _POLL_S: Final = 0.2
 
-_places: Final = threading.BoundedSemaphore(_AT_ONCE)
+_starts: Final = set["QueryStart"]()
+_lock: Final = threading.Lock()
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class QueryStart:
-    """One of the queries that start now. Belongs to the thread of its query."""
+    """One of the queries that start now. Another takes its place after ten seconds, even if a call into Spark hangs."""
 
-    _until_s: float = field(default_factory=lambda: time.monotonic() + _LONGEST_S)
-    _is_over: bool = False
+    until_s: float
 
     def look(self, has_started: Callable[[], bool]) -> None:
-        """Let another query start, if this one has started, or has not within ten seconds. Does not block."""
-        if not self._is_over and (has_started() or time.monotonic() > self._until_s):
+        """Let another query start, if this one has started. Does not block."""
+        if self in _starts and has_started():
             self.end()
 
     def end(self) -> None:
-        """Let another query start, if none was let so far."""
-        if not self._is_over:
-            self._is_over = True
-            _places.release()
+        """Let another query start."""
+        with _lock:
+            _starts.discard(self)
 
 
 @contextmanager
 def started(is_stopping: Callable[[], bool]) -> Iterator[QueryStart | None]:
     """Around a query: begins once fewer than four others start. None if it is to stop instead. Blocks until then."""
-    while not _places.acquire(timeout=_POLL_S):
+    while (start := _begin(time.monotonic())) is None:
         if is_stopping():
             yield None
             return
-    start = QueryStart()
+        time.sleep(_POLL_S)
     try:
         yield start
     finally:
         start.end()
+
+
+def _begin(now_s: float) -> QueryStart | None:
+    with _lock:
+        _starts.difference_update([each for each in _starts if each.until_s < now_s])
+        if len(_starts) >= _AT_ONCE:
+            return None
+        start = QueryStart(now_s + _LONGEST_S)
+        _starts.add(start)
+        return start

@@ -199,7 +199,7 @@ def test_a_stop_lets_spark_mark_the_newest_checkpoint_as_done(
     rest: Any = (Listener(), driver, log, [], None, pacing, _OnDemand(), _NO_OPERATORS, withheld, _Lag())
     epoch = _Started(cast(Any, None), StopControl(), *rest)
     epoch.control.requested, epoch.control.abort_running = "SIGTERM received", abort_running
-    epoch._wait(cast(Any, query), QueryStart(_is_over=True))
+    epoch._wait(cast(Any, query), QueryStart(0.0))
     assert query.done_when_stopped is is_done
 
 
