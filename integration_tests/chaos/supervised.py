@@ -17,13 +17,16 @@ from integration_tests.harness.pipeline_process import PipelineProcess
 _AGAIN_S: Final = 0.5
 _POLL_S: Final = 0.1
 _NEVER: Final = ("eos repair", "eos reset", "another incarnation")
+_COMMITTED: Final = "state=committed"
+_STANDBY: Final = "standby for process"  # which a driver says once it is warm
 
 
 class Supervised:
     """Use `watching` around the time in which it is to run. `exits`: how often it ended by itself, by exit code.
 
     `surprises`: of those that ended by themselves, what no fault explains; a start that goes well later cures nothing.
-    `has_standby`: another driver waits beside it, and is the newest one as soon as this one has ended.
+    `has_standby`: once it has committed a checkpoint, another driver waits beside it, and is the newest one as soon as
+    this one has ended. Not earlier: it would need both cores to start, which it would not take from another machine.
     """
 
     def __init__(
@@ -37,7 +40,7 @@ class Supervised:
         self._watches = threading.Lock()
         self._over = threading.Event()
         self._current: PipelineProcess | None = None
-        self._has_standby = has_standby
+        self._may_have_standby = has_standby
         self._standby: PipelineProcess | None = None
         self.spec = folder / "pipeline.yaml"
         self.spec.write_text(json.dumps(spec, indent=2))
@@ -52,7 +55,6 @@ class Supervised:
     def watching(self) -> Iterator[None]:
         """Start it, and see to it that it runs; at the end nothing of it lives."""
         self.start()
-        self._start_standby()
         thread = threading.Thread(target=self._watch, name="supervisor", daemon=True)
         thread.start()
         try:
@@ -89,6 +91,11 @@ class Supervised:
         """From now on this one is the driver that is to run."""
         self._current = process
 
+    def has_standby(self) -> bool:
+        """Whether a driver waits that is warm."""
+        standby = self._standby
+        return standby is not None and standby.exit_code is None and _STANDBY in standby.output()
+
     def finish(self) -> int:
         """Stop it cleanly; returns its exit code."""
         self._over.set()
@@ -114,18 +121,16 @@ class Supervised:
                     self._judge(code)
                     self.current.kill()  # what it has left behind, as a container's end does
                     self._start_successor()
+                elif self._may_have_standby and self._standby is None and _COMMITTED in self.current.output():
+                    current = self._current
+                    self._standby = self.start("run", "--standby")
+                    self._current = current
 
     def _start_successor(self) -> None:
-        """With a standby that is the standby, which has begun by itself, and gets another one."""
-        if self._standby is not None and self._standby.exit_code is None:
-            self._current = self._standby
+        """With a standby that is the standby, which has begun by itself."""
+        standby, self._standby = self._standby, None
+        if standby is not None and standby.exit_code is None:
+            self._current = standby
         else:
             time.sleep(_AGAIN_S)
             self.start()
-        self._start_standby()
-
-    def _start_standby(self) -> None:
-        if self._has_standby:
-            current = self._current
-            self._standby = self.start("run", "--standby")
-            self._current = current

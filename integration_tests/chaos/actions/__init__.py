@@ -10,7 +10,7 @@ from integration_tests.chaos.effect import Action
 
 ACTIONS: Final[Mapping[str, Action]] = {
     "driver killed": drivers.killed,
-    "driver killed beside a standby": drivers.killed,
+    "driver killed beside a standby": drivers.killed_beside_standby,
     "driver's JVM killed": processes.killed(processes.drivers_java),
     "driver stopped": drivers.stopped,
     "driver superseded": drivers.superseded,

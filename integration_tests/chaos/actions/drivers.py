@@ -27,6 +27,15 @@ def killed(arena: Arena, _: Fault) -> Iterator[Effect]:
 
 
 @contextmanager
+def killed_beside_standby(arena: Arena, fault: Fault) -> Iterator[Effect]:
+    """The same, once a standby is warm."""
+    if not soon(arena.supervised.has_standby, PATIENCE_S):
+        raise ChaosError(f"there is no standby for {PATIENCE_S:g} s")
+    with killed(arena, fault) as effect:
+        yield effect
+
+
+@contextmanager
 def machine_lost(arena: Arena, _: Fault) -> Iterator[Effect]:
     """SIGKILL to it and to all that uses its disk, and the disk is lost. The next driver begins on an empty one.
 
