@@ -24,7 +24,7 @@ from spark_jobs.operations.new_state import NewState, Start, state_of
 from spark_jobs.operations.repeated_records import Repeated, is_of, repeated
 from spark_jobs.operations.set_back_since import check_not_set_back
 from spark_jobs.query.rebuilt_spark_log import spark_log
-from spark_jobs.query.spark_log import LocalSparkLog
+from spark_jobs.query.spark_log import LocalSparkLog, planned
 from spark_jobs.run.open_driver import open_driver
 from spark_jobs.run.pipeline import root_rows
 from spark_jobs.savepoints import manifest as manifests
@@ -43,7 +43,7 @@ from twophase.positions import is_before
 from twophase.reset import Begun
 from twophase.restore import Seed, foreign_claims, of_another_incarnation
 from twophase.status import Status
-from twophase.values import OffsetRange, SinkState, SparkState, StartingPoint
+from twophase.values import OffsetRange, SinkState, StartingPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def _begin(
             manifest,
             changes,
             repeated(at, manifest.id, status, states, {each.name: each for each in sources}),
-            head is not None and _goes_on(manifest, changes, plan.sources, head, log.state(head.incarnation), states),
+            head is not None and _goes_on(start, changes, head, log, states),
             foreign_claims(head, states),
             spec.pipeline != manifest.pipeline,
         )
@@ -114,7 +114,8 @@ def _begin(
         if beginning.goes_on:
             return
         seed = _seed(at, manifest, changes, sources, start.savepoint, plan.sources)
-        check_readable(sources, seed)
+        witnesses = _witnesses(start.savepoint, manifest, at) if changes.operators is None else {}
+        check_readable(sources, seed, witnesses)
         with _spark_folder(log, driver.incarnation, head) as folder:
             noted = log.announce(driver.incarnation)
             state.write(start, folder)
@@ -139,18 +140,17 @@ def _ended(begun: Begun) -> Iterator[str]:
 
 
 def _goes_on(
-    manifest: Manifest,
-    changes: Changes,
-    sources: Sequence[str],
-    head: HeadValue,
-    spark: SparkState,
-    states: Mapping[str, SinkState],
+    start: Start, changes: Changes, head: HeadValue, log: LocalSparkLog, states: Mapping[str, SinkState]
 ) -> bool:
+    manifest, plan = start.manifest, start.plan
     if head.completed != manifest.checkpoint_id or not is_of(head, manifest.incarnation, manifest.id):
         return False
+    spark = log.state(head.incarnation)
     if spark.query_id != head.query_id or spark.newest_planned < head.completed:
         return False  # Spark's checkpoint is lost: what the savepoint has of it takes its place
-    same = manifest.plan is None or manifest.plan.sources == tuple(sources)
+    if (plan.operators or start.spec.has_watermark) and not log.finds_state(head):
+        return False
+    same = manifest.plan is None or manifest.plan.sources == plan.sources
     ours = all(each.claim_incarnation == head.incarnation for each in states.values())
     return same and ours and changes.keeps_numbers and not changes.not_restored
 
@@ -229,11 +229,19 @@ def _spark_folder(log: LocalSparkLog, incarnation: str, head: HeadValue | None) 
     (folder / LOCK).unlink()
 
 
-def check_readable(sources: Sequence[Source], seed: Seed) -> None:
-    """Asks each source once, and blocks for as long as that takes.
+def _witnesses(savepoint: Path, manifest: Manifest, at: HeadValue) -> dict[str, Mapping[str, str]]:
+    """By source, of its last records that the savepoint has read. A query that begins at batch 0 has no others."""
+    log = (savepoint / manifests.SPARK / "offsets" / str(manifest.checkpoint_id)).read_text()
+    names = manifest.plan.sources if manifest.plan is not None else tuple(at.positions)
+    return {name: offset.witnesses for name, offset in planned(log, names).items()}
+
+
+def check_readable(sources: Sequence[Source], seed: Seed, witnesses: Mapping[str, Mapping[str, str]]) -> None:
+    """Asks each source once, and blocks for as long as that takes. `witnesses`: by source, to be compared.
 
     Raises SavepointError for a split whose next records are gone, unless the spec says that they may be left out; or
-    that ends before them. What `Source.horizon` raises, as for a topic that was made again.
+    that ends before them. What `Source.horizon` raises, as for a topic that was made again, and what
+    `Source.check_witnesses` raises.
     """
     for source in sources:
         begins = seed.begins[source.name]
@@ -252,3 +260,5 @@ def check_readable(sources: Sequence[Source], seed: Seed) -> None:
             message = f"source {source.name} goes on in {said}"
             remedy = "the records in between are gone: begin from a newer savepoint, or without one by `eos reset --to`"
             raise SavepointError(message, remedy=remedy)
+        told = witnesses.get(source.name, {})
+        source.check_witnesses({split: each for split, each in told.items() if split in ends})

@@ -20,7 +20,8 @@ def check_not_set_back(
 ) -> None:
     """Raise IdentityError if the savepoint has a checkpoint that head, or without a head a sink, no longer has.
 
-    A head that is there is compared with the sinks later, when its incarnation ends.
+    Neither may be of the incarnation that ended where the savepoint's began. A head that is there is compared with the
+    sinks later, when its incarnation ends.
 
     Args:
         at: head of the savepoint.
@@ -28,10 +29,16 @@ def check_not_set_back(
         head: head as it is; None: the location is empty.
         sinks: as they stand to the incarnation of that head, or without a head to the savepoint's.
     """
+    ended = at.origin.ended if at.origin is not None else None
     if head is not None:
         if head.incarnation == at.incarnation and head.completed < at.completed:
             raise _error(at, f"head of pipeline {head.pipeline} was set back to checkpoint {head.completed}")
+        if head.incarnation == ended:
+            raise _error(at, f"head of pipeline {head.pipeline} was set back to an earlier incarnation")
         return
+    for name in at.sinks:
+        if ended is not None and name in sinks and sinks[name].claim_incarnation == ended:
+            raise _error(at, f"sink {name} was set back to an earlier incarnation")
     claimed = {name: each for name, each in sinks.items() if each.claim_incarnation == at.incarnation}
     counted = counted_by([record], list(claimed), at.completed) if record is not None else {}
     for name, number in find_set_back(counted, claimed).items():

@@ -136,6 +136,10 @@ class StateStore:
         message = f"the state after checkpoint {lost} is not at {self.storage.describe()}: {lacking}"
         raise IdentityError(message, remedy="restore the objects of the bucket, or use `eos reset`")
 
+    def has(self, completed: int, oldest: int) -> bool:
+        """Whether there is a manifest of a state that `restore` may use."""
+        return next(self._decided(completed, oldest), None) is not None
+
     def adopt(self, folder: Path, completed: int) -> KeptState | None:
         """Compare the folder of this process, which is filled, with the newest state; None: nothing is kept."""
         for name, kept in self._decided(completed):

@@ -217,6 +217,13 @@ class RebuiltSparkLog(LocalSparkLog):
                 self._add_plan(head, plans.get(head.completed))
                 mark.unlink()
 
+    def finds_state(self, head: HeadValue) -> bool:
+        if not (self.folder(head.incarnation) / _WITHOUT_STATE).exists():
+            return True
+        status = self.newest()
+        with naming_storage():
+            return self.states.is_kept(head, _plans(status), _oldest(status))
+
     def _add_plan(self, head: HeadValue, plan: str | None) -> None:
         """Add head's plan and the query's id to the kept files."""
         folder = self.folder(head.incarnation)

@@ -156,6 +156,10 @@ class LocalSparkLog:
     def restore_state(self, head: HeadValue) -> None:
         """Called before a query with state, or with a watermark, starts. Nothing to do: its folder stays."""
 
+    def finds_state(self, head: HeadValue) -> bool:
+        """Whether `restore_state` finds the state that head's checkpoints rest on. Raises HeadError."""
+        return True
+
     @contextmanager
     def state_after(self, head: HeadValue, checkpoint_id: int) -> Iterator[Path]:
         """Spark's folder with the state after this checkpoint, held during a repair. It may lack this state.

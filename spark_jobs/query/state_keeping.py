@@ -130,6 +130,10 @@ class StateKeeping:
         except StorageError as error:
             _log.warning("notes of starts from a savepoint stay: %s", error.message)
 
+    def is_kept(self, head: HeadValue, plans: Mapping[int, str], oldest: int) -> bool:
+        """Whether a state is kept with which head's pipeline can start. See `begin`. Raises StorageError."""
+        return StateStore(self._open(), head.incarnation, head.epoch, plans).has(head.completed, oldest)
+
     def exist(self, incarnation: str) -> bool:
         """Whether any state of the incarnation is kept. Raises HeadError."""
         with naming_storage():

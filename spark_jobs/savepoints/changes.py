@@ -231,7 +231,8 @@ def _unnamed(now: Plan, kept: int) -> Changes:
         return Changes((), (), {number: number for number in range(kept)})
     count = f"{kept} operators, of which no names are known"
     change = Change("state", count, "dropped", f"there are {len(now.operators)} now")
-    return Changes((change,), (f"state of {count}",) if kept else (), None)
+    lost = f"state of {count}" if kept else "state of operators that the savepoint does not name"
+    return Changes((change,), (lost,), None)
 
 
 def _matched(then: Sequence[Operator], now: Sequence[Operator]) -> tuple[dict[int, int], list[int], list[int]]:

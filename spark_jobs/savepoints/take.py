@@ -96,7 +96,7 @@ def newest(spec: Spec) -> Iterator[Point]:
         raise SavepointError(message, remedy=remedy)
     log = spark_log(spec) if spec.sources else jobs.job_log(spec, head)
     plan = plans.kept(open_documents(spec), head.incarnation)
-    has_state = plan is not None and bool(plan.operators)
+    has_state = plan is None or bool(plan.operators)  # the plan is kept after the first checkpoint
     with log.reading(status, has_state=has_state or spec.has_watermark) as folder:
         number = min(head.committed, newest_whole(folder / "commits"))
         if number < 0:

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from connectors.api.contracts import Horizon, Source
 from eos.errors import AlreadyRunningError, ConnectorError, SavepointError
 from spark_jobs.observe.run_lock import present
-from spark_jobs.operations.from_savepoint import Allowed, Beginning, _goes_on, begin, check_allowed
+from spark_jobs.operations.from_savepoint import (
+    Allowed,
+    Beginning,
+    _goes_on,
+    _witnesses,
+    begin,
+    check_allowed,
+    check_readable,
+)
+from spark_jobs.operations.new_state import Start
 from spark_jobs.operations.repeated_records import Repeated, RepeatedSplit
+from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.changes import Changes
 from spark_jobs.savepoints.take import take
 from tests import savepoint_files as files
 from twophase.codec import decode_head
-from twophase.values import SinkState, SparkState
+from twophase.restore import Seed
+from twophase.values import SinkState, SparkState, StartingPoint
 
 NO_SPARK = cast(SparkSession, None)
 """Who uses it ends with an error of another kind."""
@@ -62,6 +76,22 @@ def test_what_is_lost_or_repeated_takes_an_option_of_its_own(
     check_allowed("orders", plain, Allowed(tmp_path))
 
 
+def test_a_query_that_begins_at_batch_0_compares_what_the_savepoint_has_read(savepoint: Path) -> None:
+    """Without state its first plan has no plan before it whose witnesses it could compare (H23)."""
+    offsets = savepoint / "spark" / "offsets" / str(files.NEWEST)
+    read = {"source": "s", "ends": {"t/0": 600}, "format": 2, "witnesses": {"t/0": "599 a", "t/1": "of a lost split"}}
+    offsets.write_text("\n".join([*offsets.read_text().splitlines()[:2], json.dumps(read)]))
+    manifest, head = manifests.read(savepoint), decode_head((savepoint / manifests.HEAD).read_bytes())
+    compared: list[object] = []
+    there = Horizon({"t/0": 700}, StartingPoint({"t/0": 0}))
+    source = SimpleNamespace(
+        name="s", horizon=lambda _: there, lost_ranges=lambda _: (), check_witnesses=compared.append
+    )
+    seed = Seed(manifest.id, -1, None, "", {"s": StartingPoint({"t/0": 600})}, {}, 0.0)
+    check_readable([cast(Source, source)], seed, _witnesses(savepoint, manifest, head))
+    assert compared == [{"t/0": "599 a"}]
+
+
 def test_a_pipeline_that_runs_is_left_alone(savepoint: Path, tmp_path: Path) -> None:
     spec = files.spec_in(tmp_path)
     with present(spec, "session"), pytest.raises(AlreadyRunningError, match="orders runs, as process"):
@@ -80,21 +110,39 @@ SPARK = SparkState("query", files.NEWEST, files.NEWEST, {})
 
 
 @pytest.mark.parametrize(
-    ("spark", "sink", "changes", "goes_on"),
+    ("spark", "has_state", "sink", "changes", "goes_on"),
     [
-        (SPARK, OURS, Changes((), (), {0: 0}), True),
-        (replace(SPARK, query_id="another"), OURS, Changes((), (), {0: 0}), False),
-        (replace(SPARK, newest_planned=files.NEWEST - 1), OURS, Changes((), (), {0: 0}), False),
-        (SPARK, replace(OURS, claim_incarnation="z" * 20), Changes((), (), {0: 0}), False),
-        (SPARK, OURS, Changes((), (), {0: 1}), False),
-        (SPARK, OURS, Changes((), ("state of counted",), {0: 0}), False),
+        (SPARK, True, OURS, Changes((), (), {0: 0}), True),
+        (SPARK, False, OURS, Changes((), (), {0: 0}), False),
+        (replace(SPARK, query_id="another"), True, OURS, Changes((), (), {0: 0}), False),
+        (replace(SPARK, newest_planned=files.NEWEST - 1), True, OURS, Changes((), (), {0: 0}), False),
+        (SPARK, True, replace(OURS, claim_incarnation="z" * 20), Changes((), (), {0: 0}), False),
+        (SPARK, True, OURS, Changes((), (), {0: 1}), False),
+        (SPARK, True, OURS, Changes((), ("state of counted",), {0: 0}), False),
     ],
-    ids=["as it was", "another query", "Spark is behind", "another life", "other numbers", "state that is left"],
+    ids=[
+        "as it was",
+        "its state is lost",
+        "another query",
+        "Spark is behind",
+        "another life",
+        "other numbers",
+        "state that is left",
+    ],
 )
 def test_a_pipeline_is_only_gone_on_with_where_nothing_differs(
-    savepoint: Path, spark: SparkState, sink: SinkState, changes: Changes, goes_on: bool
+    savepoint: Path,
+    tmp_path: Path,
+    spark: SparkState,
+    has_state: bool,
+    sink: SinkState,
+    changes: Changes,
+    goes_on: bool,
 ) -> None:
     manifest = manifests.read(savepoint)
+    assert manifest.plan is not None
+    start = Start(NO_SPARK, files.spec_in(tmp_path), cast(DataFrame, None), manifest.plan, savepoint, manifest)
     head = decode_head((savepoint / manifests.HEAD).read_bytes())
-    assert _goes_on(manifest, changes, ("s",), head, spark, {"out": sink}) is goes_on
-    assert not _goes_on(manifest, changes, ("s",), replace(head, completed=files.NEWEST + 1), spark, {"out": sink})
+    log = cast(LocalSparkLog, SimpleNamespace(state=lambda _: spark, finds_state=lambda _: has_state))
+    assert _goes_on(start, changes, head, log, {"out": sink}) is goes_on
+    assert not _goes_on(start, changes, replace(head, completed=files.NEWEST + 1), log, {"out": sink})

@@ -358,6 +358,28 @@ def _states(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*.zip")}
 
 
+@pytest.mark.usefixtures("kept")
+def test_whether_a_start_finds_state_is_known_before_it(log: RebuiltSparkLog, head: Head, tmp_path: Path) -> None:
+    assert head.status is not None
+    log.state(LIFE)
+    assert log.finds_state(head.status.head)
+    for manifest in (tmp_path / "states").rglob("*.state"):
+        manifest.unlink()
+    assert not log.finds_state(head.status.head)
+    with pytest.raises(IdentityError, match="is not at"):
+        log.restore_state(head.status.head)
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_folder_of_this_machine_needs_no_state_of_the_store(log: RebuiltSparkLog, head: Head, tmp_path: Path) -> None:
+    assert head.status is not None
+    log.state(LIFE)
+    log.restore_state(head.status.head)
+    for manifest in (tmp_path / "states").rglob("*.state"):
+        manifest.unlink()
+    assert log.finds_state(head.status.head)
+
+
 def test_a_savepoint_reads_the_folder_of_a_driver_on_this_machine(kept: Path, log: RebuiltSparkLog, head: Head) -> None:
     assert head.status is not None
     log.state(LIFE)

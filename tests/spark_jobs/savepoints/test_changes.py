@@ -207,6 +207,8 @@ def test_a_savepoint_without_names_is_taken_over_whole_or_not() -> None:
     assert compare(None, plan(ONCE, TWICE), kept=2).operators == {0: 0, 1: 1}
     refused = compare(None, plan(ONCE), kept=2)
     assert (refused.operators, len(refused.not_restored)) == (None, 1)
+    without_state = compare(None, plan(ONCE), kept=0)
+    assert (without_state.operators, len(without_state.not_restored)) == (None, 1)
 
 
 def test_sources_stand_where_the_new_query_has_them() -> None:

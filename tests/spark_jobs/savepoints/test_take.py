@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,12 @@ import pytest
 from connectors.registry import open_requests
 from connectors.spec import Spec, load_spec
 from eos.errors import SavepointError
+from spark_jobs.observe.head_reader import read_newest
 from spark_jobs.observe.report import Listener
 from spark_jobs.observe.run_lock import present
 from spark_jobs.query import state_files
+from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
+from spark_jobs.query.state_keeping import StateKeeping
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.requests import RunRequests
 from spark_jobs.savepoints import manifest as manifests
@@ -24,8 +28,12 @@ from spark_jobs.savepoints.plan import describe
 from spark_jobs.savepoints.take import Savepoints, Taken, newest, take
 from tests import savepoint_files as files
 from tests.savepoint_files import IDS, INCARNATION, NEWEST, folder_of
-from twophase.codec import decode_head, decode_record
+from twophase.codec import decode_head, decode_record, encode_head, encode_record, sha256_of
+from twophase.head_value import HeadValue, RecordRef
+from twophase.local_blobs import LocalBlobStore
+from twophase.local_head import LocalHead
 from twophase.requests import Answer, Request
+from wal.local import LocalStorage
 
 
 @pytest.fixture
@@ -279,3 +287,26 @@ def test_names_that_cannot_be_read_are_not_known(tmp_path: Path) -> None:
     (path,) = (tmp_path / "state" / "plans").iterdir()
     path.write_text("{half")
     assert take(files.spec_in(tmp_path)).manifest.plan is None
+
+
+def test_state_is_asked_for_until_the_plan_of_the_query_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan is kept after checkpoint 0 is committed. Where the location is in a store, head alone is not enough."""
+    spec = files.spec_in(tmp_path)
+    head, record = LocalHead(tmp_path / "state"), encode_record(files._record(0))
+    ref = RecordRef(0, f"0-{sha256_of(record)}", sha256_of(record))
+    head.put_record(ref.name, record)
+    value = HeadValue("orders", INCARNATION, 1, ("n",), query_id="query", completed=0, committed=0, records=(ref,))
+    assert head.swap(None, encode_head(replace(value, positions={"s": {"t/0": 100}}, sinks=("out",))))
+    states = StateKeeping(lambda: LocalStorage(tmp_path / "states"))
+    (tmp_path / "shelf").mkdir()
+    log = RebuiltSparkLog(
+        tmp_path / "scratch",
+        lambda: read_newest(spec),
+        lambda: nullcontext(LocalBlobStore(tmp_path / "shelf")),
+        states,
+    )
+    monkeypatch.setattr(taking, "spark_log", lambda _: log)
+    with pytest.raises(SavepointError, match="has no batch that is done"):
+        take(spec)
