@@ -92,7 +92,8 @@ class KnownSinks:
     def incarnations(self, head: HeadValue | None, sinks: Iterable[Unopened]) -> Mapping[str, frozenset[str]]:
         """By sink, the incarnations in which it can be written to while it is away: see startup.start.
 
-        Called with head as it was before the claim, which names the only incarnation that counts. Raises HeadError. A document that cannot be read is reported in the log: its sink has to be there.
+        Called with head as it was before the claim, which names the only incarnation that counts. Raises
+        HeadError. A document that cannot be read is reported in the log: its sink has to be there.
         """
         if head is None:
             return {}
