@@ -147,7 +147,7 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="has format 3, which is read from format 2 on; this version reads 1",
     ),
     "known-sink": Kind(
-        ("spark_jobs/run/known_sinks.py:KnownSink.encoded", "spark_jobs/run/known_sinks.py:KnownSinks.keep"),
+        ("spark_jobs/run/known_sinks.py:KnownSink.encoded",),
         ("spark_jobs/run/known_sinks.py", 1),
         lambda content: KnownSink.decoded(content, "the file"),
         stored.KNOWN,

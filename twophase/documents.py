@@ -1,10 +1,11 @@
 """Small documents that are replaced whole, beside head: they outlive the driver's machine where head does.
 
-No decision depends on one. Where two drivers replace the same one, the last of them wins.
+Where two drivers replace the same one, the last of them wins. So a document that decides has a name for each epoch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +21,12 @@ class Documents(Protocol):
 
     def replace(self, name: str, content: bytes) -> None:
         """Have this content, durably. A reader sees this one or the one before. Raises HeadError."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Names in this folder, sorted and without it. Each document that was replaced is listed. Raises HeadError."""
+
+    def delete(self, name: str) -> None:
+        """Delete the document if it exists. Raises HeadError."""
 
     def place(self, name: str) -> str:
         """Where it is, for messages."""
@@ -43,6 +50,19 @@ class LocalDocuments:
         path = self._folder / name
         with naming(path):
             replace_durably(path, content)
+
+    def names(self, folder: str) -> Sequence[str]:
+        path = self._folder / folder
+        with naming(path):
+            try:
+                return sorted(each.name for each in path.iterdir() if not each.name.startswith("."))
+            except FileNotFoundError:
+                return []
+
+    def delete(self, name: str) -> None:
+        path = self._folder / name
+        with naming(path):
+            path.unlink(missing_ok=True)
 
     def place(self, name: str) -> str:
         return str(self._folder / name)

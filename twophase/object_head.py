@@ -171,5 +171,13 @@ class ObjectDocuments:
         with naming_storage():
             self._objects.replace(name, content)
 
+    def names(self, folder: str) -> Sequence[str]:
+        with naming_storage():
+            return self._objects.names(f"{folder}/")
+
+    def delete(self, name: str) -> None:
+        with naming_storage():
+            self._objects.delete(name)
+
     def place(self, name: str) -> str:
         return self._objects.place(name)

@@ -130,9 +130,9 @@ def _absences(spec: Spec) -> Iterator[tuple[str, Finding]]:
         return
     with suppress(ConnectorError):  # what is wrong with head, its own findings say
         if (head := read_head(spec)) is not None:
-            kept = KnownSinks(spec.checkpoint.folder)
+            kept = KnownSinks.of(spec)
             for name in may_be_away:
-                yield f"sink {name}", kept.finding(head.incarnation, name)
+                yield f"sink {name}", kept.finding(head, name)
 
 
 def _is_behind_steps(spec: Spec) -> bool:

@@ -168,7 +168,7 @@ def _rescale(spec: Spec, state_partitions: int) -> Rescaled:
             bring_to_rest(spec, spark, ConsoleListener(spec.pipeline, out.console()))
         sinks = [build_sink(spec, entry) for entry in spec.outputs]
         with open_driver(spec, sinks, log, session=f"{secrets.token_hex(8)}.0") as driver:
-            head, known = _head(spec), KnownSinks(spec.checkpoint.folder)
+            head, known = _head(spec), KnownSinks.of(spec)
             for name, committer in driver.committers.items():
                 known.announce_slots(head, name, committer.slots)
             done = driver.rescale(state_partitions, Rewriting(spark, log, out.say))

@@ -15,6 +15,7 @@ from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.observe.head_reader import read_head, read_pause
 from spark_jobs.query.rebuilt_spark_log import spark_log
+from spark_jobs.run.known_sinks import KnownSinks
 from spark_jobs.run.open_driver import open_driver
 from twophase.abandoned import Abandoned
 from twophase.local_blobs import naming
@@ -80,6 +81,7 @@ def delete(spec: Spec) -> Deleted | None:
         reset = driver.reset(expected=head)
     if reset.ended is not None:
         log.forget(reset.ended)
+        KnownSinks.of(spec).forget(reset.ended)
     with naming(spec.checkpoint.folder):
         for path in _left(spec.checkpoint.folder, reset):
             if path.is_dir() and not path.is_symlink():

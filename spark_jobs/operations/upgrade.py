@@ -50,7 +50,7 @@ def stored_findings(spec: Spec) -> Iterator[tuple[str, Finding]]:
             yield f"sink {entry.name}", _tried("rows and transactions", partial(_sink, spec, entry, status))
     if not spec.checkpoint.is_scratch:
         yield "location", _tried("history", partial(_history, spec))
-        yield "location", _tried("known sinks", partial(_known_sinks, spec, status))
+    yield "location", _tried("known sinks", partial(_known_sinks, spec, status))
     yield from _savepoints(spec)
 
 
@@ -113,8 +113,8 @@ def _history(spec: Spec) -> str:
 
 
 def _known_sinks(spec: Spec, status: Status) -> str:
-    kept, incarnation = KnownSinks(spec.checkpoint.folder), status.head.incarnation
-    found = [each.name for each in spec.outputs if kept.read(incarnation, each.name) is not None]
+    kept = KnownSinks.of(spec)
+    found = [each.name for each in spec.outputs if kept.find(status.head, each.name) is not None]
     return ", ".join(found) or "none"
 
 

@@ -9,35 +9,41 @@ has. The number may change at the first permit of a start, so
 - a start keeps it before its first permit, and then checks that head is still its own (`Driver.check_owned`): a later
   start, which reads it after its claim, finds it, or this one is fenced;
 - a rescale, whose checkpoint without rows has a permit of its own, does the same before it claims;
-- the newest epoch counts, and not the last writer: a start that was held up keeps nothing over a newer one's.
+- the newest epoch counts, and not the last writer: each epoch writes a document with its number in the name, so a
+  start that was held up, or a request that lands late, replaces nothing of a newer one.
+
+The documents are beside head: in an object store or HDFS every machine finds them. Earlier versions kept them in the
+scratch folder of one machine; a start takes them over if no driver has claimed head since (`take_over`).
 """
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from connectors.api.contracts import Finding, Sink, Unopened
 from connectors.known import must_wait
+from connectors.registry import open_documents
+from connectors.spec import Spec
 from eos.errors import HeadError, HeadFormatError
 from twophase.codec import check_readable
+from twophase.documents import Documents, LocalDocuments
 from twophase.driver import Driver
 from twophase.head_value import HeadValue
 from twophase.ids import sink_key
-from wal.private import replace_durably
 
 _log: Final = logging.getLogger("eos.sink")
 
 FORMAT: Final = 1
 _FOLDER: Final = "sinks"
 _MARK: Final = ".json"
+_READS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,49 +77,86 @@ class KnownSink:
 
 @dataclass(frozen=True, slots=True)
 class KnownSinks:
-    """The documents at one checkpoint location."""
+    """The documents of one pipeline. Each method may block on the disk or the network."""
 
-    location: Path
+    documents: Documents
+    earlier: Documents | None = None
+    """Where earlier versions kept them, on this machine; None: in the same place."""
 
-    def incarnations(self, sinks: Iterable[Unopened]) -> Mapping[str, frozenset[str]]:
+    @classmethod
+    def of(cls, spec: Spec) -> KnownSinks:
+        """Those at the checkpoint location of this pipeline. Opens nothing. Raises HeadError."""
+        earlier = LocalDocuments(spec.checkpoint.folder) if spec.checkpoint.is_scratch else None
+        return cls(open_documents(spec), earlier)
+
+    def incarnations(self, head: HeadValue | None, sinks: Iterable[Unopened]) -> Mapping[str, frozenset[str]]:
         """By sink, the incarnations in which it can be written to while it is away: see startup.start.
 
-        Raises HeadError. A document that cannot be read is reported in the log: its sink has to be there.
+        Called with head as it was before the claim, which names the only incarnation that counts. Raises
+        HeadError. A document that cannot be read is reported in the log: its sink has to be there.
         """
-        names = [folder.name for folder in self._paths(self.location / _FOLDER, "*") if folder.is_dir()]
-        return {
-            sink.name: frozenset(incarnation for incarnation in names if self._is_enough(incarnation, sink.name))
-            for sink in sinks
-        }
+        if head is None:
+            return {}
+        enough = frozenset({head.incarnation})
+        return {sink.name: enough if self._is_enough(head, sink.name) else frozenset() for sink in sinks}
 
-    def _is_enough(self, incarnation: str, sink: str) -> bool:
+    def _is_enough(self, head: HeadValue, sink: str) -> bool:
         try:
-            known = self.read(incarnation, sink)
+            self.take_over(head, sink)
+            known = self.read(head.incarnation, sink)
         except HeadFormatError as error:
             _log.warning("sink %s has to be there at the start: %s", sink, error.message)
             return False
         return known is not None and known.known is not None
 
+    def take_over(self, head: HeadValue, sink: str) -> None:
+        """Store the document that an earlier version has kept on this machine. Called with head of before the claim.
+
+        Only where nothing is stored, and no driver has claimed head since: one on another machine may have given the
+        sink other slots. Raises HeadError.
+        """
+        known = self._on_this_machine(head, sink)
+        if known is not None:
+            self.keep(head.incarnation, sink, known)
+
+    def _on_this_machine(self, head: HeadValue, sink: str) -> KnownSink | None:
+        if self.earlier is None or self._names(head.incarnation, sink):
+            return None
+        known = KnownSinks(self.earlier).read(head.incarnation, sink)
+        return known if known is not None and known.epoch >= head.epoch else None
+
+    def find(self, head: HeadValue, sink: str) -> KnownSink | None:
+        """Return the same as a start that follows this head would read; None: nothing. Raises HeadError."""
+        return self.read(head.incarnation, sink) or self._on_this_machine(head, sink)
+
     def read(self, incarnation: str, sink: str) -> KnownSink | None:
         """Return what the newest epoch has kept; None: nothing. Raises HeadError."""
-        newest = max(self._of(incarnation, sink), default=None)
-        if newest is None:
-            return None
-        try:
-            return KnownSink.decoded(newest[1].read_bytes(), str(newest[1]))
-        except OSError as error:
-            raise HeadError(f"{newest[1]} cannot be read: {error.strerror}") from error
+        name = ""
+        for _ in range(_READS):
+            names = self._names(incarnation, sink)
+            if not names:
+                return None
+            name = names[max(names)]
+            content = self.documents.read(name)
+            if content is not None:
+                return KnownSink.decoded(content, self.documents.place(name))
+            # deleted by a start that has kept a newer one
+        message = f"{self.documents.place(name)} is listed, and cannot be found"
+        raise HeadError(message, remedy="see that the store lists its objects as they are")
 
     def keep(self, incarnation: str, sink: str, known: KnownSink) -> None:
         """Keep it, unless a newer epoch has kept something; older documents are deleted. Raises HeadError."""
-        path = self.location / _FOLDER / incarnation / f"{sink_key(sink)}.{known.epoch:08x}{_MARK}"
-        try:
-            replace_durably(path, known.encoded())
-            for epoch, older in [*self._of(incarnation, sink)]:
-                if epoch < known.epoch:
-                    older.unlink(missing_ok=True)
-        except OSError as error:
-            raise HeadError(f"{path} cannot be written: {error.strerror}") from error
+        name = f"{_FOLDER}/{incarnation}/{sink_key(sink)}.{known.epoch:08x}{_MARK}"
+        self.documents.replace(name, known.encoded())
+        for epoch, older in self._names(incarnation, sink).items():
+            if epoch < known.epoch:
+                self.documents.delete(older)
+
+    def forget(self, incarnation: str) -> None:
+        """Delete the documents of an incarnation that has ended. Raises HeadError."""
+        folder = f"{_FOLDER}/{incarnation}"
+        for name in self.documents.names(folder):
+            self.documents.delete(f"{folder}/{name}")
 
     def announce_slots(self, head: HeadValue, sink: str, slots: frozenset[int]) -> None:
         """Before a command that follows this head gives the sink one of these numbers of slots: from here on it may
@@ -123,22 +166,21 @@ class KnownSinks:
             if known is not None:
                 self.keep(head.incarnation, sink, KnownSink(head.epoch + 1, known.slots | slots, known.known))
 
-    def _of(self, incarnation: str, sink: str) -> Iterator[tuple[int, Path]]:
-        for path in self._paths(self.location / _FOLDER / incarnation, f"{sink_key(sink)}.*{_MARK}"):
-            with suppress(ValueError):
-                yield int(path.name.split(".")[-2], 16), path
+    def _names(self, incarnation: str, sink: str) -> Mapping[int, str]:
+        """By epoch."""
+        return dict(self._found(f"{_FOLDER}/{incarnation}", f"{sink_key(sink)}."))
 
-    def _paths(self, folder: Path, pattern: str) -> Sequence[Path]:
-        try:
-            return list(folder.glob(pattern))
-        except OSError as error:
-            raise HeadError(f"{folder} cannot be read: {error.strerror}") from error
+    def _found(self, folder: str, start: str) -> Iterator[tuple[int, str]]:
+        for name in self.documents.names(folder):
+            if name.startswith(start) and name.endswith(_MARK):
+                with suppress(ValueError):
+                    yield int(name.split(".")[-2], 16), f"{folder}/{name}"
 
-    def finding(self, incarnation: str, sink: str) -> Finding:
+    def finding(self, head: HeadValue, sink: str) -> Finding:
         """Whether a start could go on without this sink, for `eos doctor`."""
         check = "start while it is away"
         try:
-            known = self.read(incarnation, sink)
+            known = self.find(head, sink)
         except HeadError as error:
             return Finding(check, False, f"each start needs the sink: {error.message}", error.remedy, fatal=False)
         if known is None or known.known is None:
@@ -186,6 +228,6 @@ class Opening:
         return opened
 
 
-def openings(driver: Driver, sinks: Iterable[Sink], location: Path) -> list[Opening]:
+def openings(driver: Driver, sinks: Iterable[Sink], kept: KnownSinks) -> list[Opening]:
     """The sinks of a driver that has started, to be opened."""
-    return [Opening(sink, driver, KnownSinks(location)) for sink in sinks]
+    return [Opening(sink, driver, kept) for sink in sinks]

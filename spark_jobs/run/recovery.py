@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from connectors.api.contracts import Sink, Source
 from connectors.registry import require_head
 from connectors.spec import Spec
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog
 from spark_jobs.query.spark_log_repair import mend
@@ -67,7 +68,9 @@ def recover(
     Raises IdentityError, LostCommittableError, FencedError, HeadError, SinkUnavailableError, SourceError, SpecError.
     """
     require_head(spec)
-    known = KnownSinks(spec.checkpoint.folder).incarnations(sinks) if limits else NOTHING_KNOWN
+    kept = KnownSinks.of(spec)
+    may_be_away = [sink for sink in sinks if sink.name in limits and limits[sink.name].outlasts_outages]
+    known = kept.incarnations(read_head(spec), may_be_away) if may_be_away else NOTHING_KNOWN
     told = listener or Listener()
     with open_driver(
         spec,
@@ -90,4 +93,4 @@ def recover(
                 keep_found(driver, sources, log)
             mend(driver, log, told, overran)
         began = starting_points(driver, sources, log) if sources else {}
-        yield Recovered(driver, began, openings(driver, sinks, spec.checkpoint.folder))
+        yield Recovered(driver, began, openings(driver, sinks, kept))

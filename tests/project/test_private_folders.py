@@ -19,6 +19,7 @@ from spark_jobs.session.java import logging_options
 from spark_jobs.session.locked_dirs import locked
 from spark_jobs.session.settings import local_settings
 from spark_jobs.session.stderr_log import StderrLog
+from twophase.documents import LocalDocuments
 from twophase.local_head import LocalHead
 from wal.local import OsFiles
 from wal.private import make_private
@@ -45,7 +46,7 @@ def log(folder: Path) -> None:
 
 
 def sinks(folder: Path) -> None:
-    KnownSinks(folder).keep("incarnation", "s", KnownSink(1, frozenset({2}), None))
+    KnownSinks(LocalDocuments(folder)).keep("incarnation", "s", KnownSink(1, frozenset({2}), None))
 
 
 def spark(folder: Path) -> None:

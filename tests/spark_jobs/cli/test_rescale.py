@@ -15,11 +15,13 @@ from connectors.registry import open_requests
 from connectors.spec import load_spec
 from eos.errors import IdentityError
 from spark_jobs.cli import rescale, run_command_line
+from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.run_lock import alone, present
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.run.known_sinks import KnownSink, KnownSinks
 from tests.project.test_golden_location import LOCATION, SPEC
 from tests.twophase_values import head
+from twophase.documents import LocalDocuments
 
 
 @pytest.fixture
@@ -179,19 +181,21 @@ def test_a_sink_may_have_the_slots_of_the_spec_before_a_rescale_claims_it(
     (_spark(spec) / "commits" / "2").write_text("v1\n{}")  # at rest
     with closing(sqlite3.connect(spec.parent / "sink.db")) as database:
         database.execute("CREATE TABLE records (id INTEGER)")
-    kept = KnownSinks(location)
+    kept = KnownSinks(LocalDocuments(location))
     kept.keep(life, "warehouse", KnownSink(1, frozenset({3}), "its columns"))
     monkeypatch.setattr("spark_jobs.session.spark_session.spark_session", lambda *_, **__: _Gone())
     assert run_command_line(["rescale", str(spec), "--state-partitions", "4", "--yes"]) == 1
     both = KnownSink(2, frozenset({1, 3}), "its columns")  # a sink of SQLite has one slot
     assert kept.read(life, "warehouse") == both
-    assert not kept.finding(life, "warehouse").ok
+    now = read_head(load_spec(spec))
+    assert now is not None
+    assert not kept.finding(now, "warehouse").ok
     kept.keep(life, "warehouse", KnownSink(1, frozenset({3}), "a start that was held up"))
     assert kept.read(life, "warehouse") == both
 
 
 def test_of_a_sink_that_each_start_needs_a_rescale_keeps_nothing(tmp_path: Path) -> None:
-    kept, following = KnownSinks(tmp_path), head()
+    kept, following = KnownSinks(LocalDocuments(tmp_path)), head()
     kept.announce_slots(following, "warehouse", frozenset({4}))
     assert kept.read(following.incarnation, "warehouse") is None
     kept.keep(following.incarnation, "warehouse", KnownSink(1, frozenset({2}), "x"))
