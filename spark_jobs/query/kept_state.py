@@ -109,7 +109,8 @@ class StateStore:
     incarnation: str  # the folder in the storage
     epoch: int
     plans: Mapping[int, str] = field(default_factory=dict)  # that head has decided, by checkpoint
-    _kept: dict[str, KeptState] = field(default_factory=dict)  # manifests to keep
+    _kept: dict[str, KeptState] = field(default_factory=dict)  # by manifest: that it restored, adopted or sent
+    _others: dict[str, KeptState] = field(default_factory=dict)  # that other drivers sent: kept, and used for nothing
     _names: set[str] = field(default_factory=set)  # objects that exist, as far as this driver knows
     _is_listed: bool = False  # `_names` has the objects of other drivers, too
 
@@ -233,7 +234,10 @@ class StateStore:
         return kept
 
     def _known(self, paths: Sequence[str]) -> dict[str, Located]:
-        """Where files are already, except in packs of which little else is needed."""
+        """Where files are already, except in packs of which little else is needed.
+
+        Other drivers' states say nothing of this: they have other bytes under the names of a batch that both began.
+        """
         known: dict[str, Located] = {}
         sizes: dict[str, int] = {}
         for kept in sorted(self._kept.values(), key=lambda each: each.checkpoint_id):
@@ -303,19 +307,23 @@ class StateStore:
 
     def _delete_older(self, checkpoint_id: int) -> None:
         """A failure is a warning: the next checkpoint, or the next driver, deletes the rest."""
-        self._kept = {name: each for name, each in self._kept.items() if each.checkpoint_id >= checkpoint_id - 1}
+        self._kept, self._others = _since(checkpoint_id - 1, self._kept), _since(checkpoint_id - 1, self._others)
         try:
             if not self._is_listed:
                 self._names.update(self._list())
-                self._kept = dict(self._usable(checkpoint_id)) | self._kept
+                self._others = {name: each for name, each in self._usable(checkpoint_id) if name not in self._kept}
                 self._sweep()
                 self._is_listed = True
-            packs = {name: each.packs for name, each in self._kept.items()}
+            packs = {name: each.packs for name, each in (self._kept | self._others).items()}
             for name in unneeded(self._names, packs, self.epoch):
                 self.storage.delete(f"{self.incarnation}/{name}")
                 self._names.discard(name)
         except (StorageError, HeadFormatError) as error:
             _log.warning("objects of older states stay: %s", error.message)
+
+
+def _since(oldest: int, states: Mapping[str, KeptState]) -> dict[str, KeptState]:
+    return {name: each for name, each in states.items() if each.checkpoint_id >= oldest}
 
 
 def encode(kept: KeptState) -> bytes:

@@ -45,15 +45,17 @@ class JobCheckpoint:
 def remember(spec: Spec, incarnation: str, folder: Path) -> None:
     """Store where Spark's checkpoint is, and the sinks of the spec. Writes nothing if it is stored already.
 
+    The path is stored last: a savepoint needs both, and is refused without a path.
+
     Called by a job once its start has recovered, and by a restore. Raises HeadError.
     """
     documents = open_documents(spec)
-    now = JobCheckpoint(str(folder.absolute()), socket.gethostname())
-    if find(documents, incarnation) != now:
-        keep(documents, incarnation, now)
     plan = Plan(described=describe(spec), spec=spec.text)
     if plans.kept(documents, incarnation) != plan:
         plans.keep(documents, incarnation, plan)
+    now = JobCheckpoint(str(folder.absolute()), socket.gethostname())
+    if find(documents, incarnation) != now:
+        keep(documents, incarnation, now)
 
 
 def keep(documents: Documents, incarnation: str, checkpoint: JobCheckpoint) -> None:

@@ -9,7 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +17,8 @@ from wal.private import PRIVATE, make_private
 
 LOCK: Final = ".lock"
 """In a folder that is being written: held by its writer, so that others know whether that one lives."""
+_UNHELD: Final = ".lock.new"
+_SWEPT: Final = ".swept"
 _JUST_S: Final = 60.0
 
 
@@ -25,8 +27,9 @@ def locked(folder: Path) -> Iterator[None]:
     """Make a folder that nobody sweeps away while this process lives and is in this block."""
     make_private(folder.parent)
     folder.mkdir(mode=PRIVATE)
-    with (folder / LOCK).open("x") as file:
+    with (folder / _UNHELD).open("x") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
+        (folder / _UNHELD).rename(folder / LOCK)  # held from the first moment, or a sweep would take it as abandoned
         yield
 
 
@@ -56,10 +59,21 @@ def temporary_at(location: Path, name: str) -> Iterator[Path]:
 
 
 def sweep(folders: Iterable[Path]) -> None:
-    """Delete those of these folders that processes which were killed have left."""
+    """Delete those of these folders that processes which were killed have left.
+
+    Each is renamed first. A writer that was frozen before it renames its folder then finds none, and not half of it.
+    """
     for folder in folders:
         if is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):  # deleted meanwhile, or another user's
+                shutil.rmtree(_renamed(folder), ignore_errors=True)
+
+
+def _renamed(folder: Path) -> Path:
+    """Rename a folder, unless that was done. Its name begins and ends as before, so that the next sweep finds it."""
+    if _SWEPT in folder.suffixes:
+        return folder
+    return folder.rename(folder.with_name(f"{folder.stem}{_SWEPT}{folder.suffix}"))
 
 
 def is_abandoned(folder: Path) -> bool:

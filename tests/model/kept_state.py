@@ -9,7 +9,7 @@ decided, and a start takes no older one. Its driver deletes nothing until then: 
 another driver reads older states. A rescale that dies leaves a manifest of another plan than head decides later.
 
 Looked at in every world: a driver that starts there finds a whole state, and so does each driver that restores one
-and still owns head. A decision rests on a state that is whole.
+and still owns head. A decision rests on a state that is whole. No state has a file of a rescale that was not decided.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ MUTANTS_OF_RESCALE: Final = (
     "deletes before a rescale is decided",
     "decides a rescale before its state is kept",
     "takes a state of another plan",
+    "takes files from other drivers' manifests",
 )
 
 Files = tuple[tuple[int, str], ...]
@@ -100,7 +101,7 @@ class Store:
         found = choices(self.names, completed, completed if completed in self.rescaled else -1)
         if mutant == "takes a state of another plan":
             return found
-        return [each for each in found if _is_rescale(self.read(each) or ()) == (int(each[:12]) in self.rescaled)]
+        return [each for each in found if _rescales(self.read(each) or ()) == (int(each[:12]) in self.rescaled)]
 
     def is_whole(self, files: Files | None) -> bool:
         """Whether a manifest is there with all its packs."""
@@ -126,6 +127,10 @@ def check(store: Store) -> None:
     found = (store.read(name) for name in store.usable(store.completed))
     if store.completed >= 1 and not any(map(store.is_whole, found)):
         raise Violation(f"no state for a start after checkpoint {store.completed}")
+    for name in store.usable(store.completed):
+        for batch, pack in store.read(name) or ():
+            if _is_rescale(pack) != (batch in store.rescaled):
+                raise Violation(f"{name} has a file of another plan than head decided for checkpoint {batch}")
 
 
 def moves(store: Store, mutant: str) -> Iterator[Store]:
@@ -196,7 +201,7 @@ class _Turn:
         began = int(driver.candidates[0][:12])
         if began < driver.completed and driver.completed in self.store.rescaled and self._owns():
             raise Violation(f"checkpoint {driver.completed} is a rescale, which a start repeats")
-        if _is_rescale(driver.restored) != (began in self.store.rescaled) and self._owns():
+        if _rescales(driver.restored) != (began in self.store.rescaled) and self._owns():
             raise Violation(f"a start takes a state that head has not decided as checkpoint {began}")
         after = {"kept": kept, "files": driver.restored}
         if self.mutant == "deletes at its start":
@@ -255,12 +260,18 @@ class _Turn:
         driver, number = self.driver, self.driver.keeping
         rescales = driver.rescaling or number in self.store.rescaled
         pack = f"{driver.epoch:08d}.{number + _RESCALE * rescales:016x}.files"
-        older = {batch: at for batch, at in driver.files if batch == number - 1 and not rescales}
+        older = {batch: at for batch, at in self._known() if batch == number - 1 and not rescales}
         files = tuple(sorted({**older, number: pack}.items()))
         driver = replace(driver, files=files, step="put manifest")
         if self.mutant == "lists before it publishes":
             driver = self._having_listed(driver)
         return replace(self.store, packs=self.store.packs | {pack}), driver
+
+    def _known(self) -> Files:
+        if self.mutant != "takes files from other drivers' manifests":
+            return self.driver.files
+        newest_first = sorted(self.driver.kept, key=lambda each: -int(each[0][13:21]))
+        return tuple(file for _, files in newest_first for file in files)
 
     def _put_manifest(self) -> tuple[Store, Driver]:
         driver = self.driver
@@ -303,9 +314,13 @@ class _Turn:
         return store, replace(self.driver, deleting=tuple(others))
 
 
-def _is_rescale(files: Files) -> bool:
+def _rescales(files: Files) -> bool:
     """Whether a rescale has written the newest files."""
-    return bool(files) and int(files[-1][1].split(".")[1], 16) >= _RESCALE
+    return bool(files) and _is_rescale(files[-1][1])
+
+
+def _is_rescale(pack: str) -> bool:
+    return int(pack.split(".")[1], 16) >= _RESCALE
 
 
 def _packs(kept: tuple[tuple[str, Files], ...]) -> Mapping[str, frozenset[str]]:

@@ -8,6 +8,7 @@ from tests.mutants.mutant import Mutant
 
 _STORE: Final = "spark_jobs/query/kept_state.py"
 _TESTS: Final = "tests/spark_jobs/query/test_kept_state.py"
+_HISTORIES: Final = "tests/spark_jobs/query/test_kept_state_histories.py"
 _LOG_TESTS: Final = "tests/spark_jobs/query/test_rebuilt_spark_log.py"
 _MODEL: Final = "tests/model/test_kept_state.py::test_a_start_finds_a_whole_state_in_every_world"
 
@@ -32,9 +33,17 @@ MUTANTS: Final = (
         name="the files of a state that another driver has kept are deleted",
         rule="H38",
         path=_STORE,
-        before="                self._kept = dict(self._usable(checkpoint_id)) | self._kept\n",
-        after="",
+        before="for name, each in (self._kept | self._others).items()",
+        after="for name, each in self._kept.items()",
         caught_by=(f"{_TESTS}::test_a_state_of_another_driver_is_kept",),
+    ),
+    Mutant(
+        name="a kept state has files of a state that head has not decided",
+        rule="H38",
+        path=_STORE,
+        before="for kept in sorted(self._kept.values(), key",
+        after="for kept in sorted((self._kept | self._others).values(), key",
+        caught_by=(f"{_HISTORIES}::test_a_kept_state_has_the_bytes_of_its_driver",),
     ),
     Mutant(
         name="a start takes the state of the oldest driver",

@@ -15,6 +15,7 @@ from eos.errors import ConnectorError
 from spark_jobs.query import kept_state
 from spark_jobs.query.kept_state import StateStore
 from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
+from spark_jobs.query.state_files import needed
 from spark_jobs.query.state_keeping import StateKeeping
 from tests import savepoint_files as files
 from twophase.head_value import HeadValue
@@ -189,3 +190,31 @@ def test_a_state_that_could_not_be_sent_is_noticed_while_there_is_nothing_to_do(
     assert isinstance(sent.exception(), StorageError)
     with pytest.raises(ConnectorError, match="the bucket does not answer"):
         machine.keep_state(status.head)  # as the run does, each 0.2 seconds
+
+
+def test_a_kept_state_has_the_bytes_of_its_driver(bucket: Callable[[], Storage], tmp_path: Path) -> None:
+    """Another driver had begun a rescale as checkpoint 4, kept its state, and was killed before head decided it.
+
+    Both have files of one name: Spark's plan of the batch, and what `transformWithState` writes at each start.
+    """
+    plans = {number: files.offsets(number) for number in range(NEWEST + 1)}
+    own, rescaled = files.run_until(tmp_path / "own"), files.run_until(tmp_path / "rescaled")
+    operator = "state/0/_metadata/v2/4"
+    describe = 'v2\n{{"operatorInfo":{{"operatorId":0,"operatorName":"x"}},"numPartitions":{}}}'.format
+    files.put(own / operator, describe(2))
+    files.put(rescaled / operator, describe(8))
+    (rescaled / "offsets" / "4").write_text(files.offsets(4).replace('"2"', '"8"'))
+    StateStore(bucket(), files.INCARNATION, 3, plans).keep(own, 3)
+    StateStore(bucket(), files.INCARNATION, 4, plans).keep(rescaled, 4, is_decided=False)
+    driver = StateStore(bucket(), files.INCARNATION, 5, plans)
+    assert driver.restore(tmp_path / "begun", 3) is not None
+    driver.keep(own, 4)
+    sent = driver.keep(own, NEWEST)
+    new = {*needed(own, NEWEST)} - {*needed(own, 4)}
+    assert sent == sum((own / path).stat().st_size for path in new), "what it has sent before is used"
+    restored = tmp_path / "restored"
+    assert StateStore(bucket(), files.INCARNATION, 6, plans).restore(restored, NEWEST) is not None
+    assert (restored / operator).read_text() == describe(2).replace(": ", ":")
+    assert (restored / "offsets" / "4").read_text() == files.offsets(4)
+    other = {path for path in needed(own, NEWEST) if (restored / path).read_bytes() != (own / path).read_bytes()}
+    assert other <= {operator, "state/0/_metadata/metadata"}, "they are written for their folder"

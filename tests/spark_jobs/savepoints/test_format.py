@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from eos.errors import SavepointError
+from spark_jobs.savepoints import folder as folders
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints.folder import FolderPlace, FolderSavepoint
 from spark_jobs.savepoints.take import take
@@ -222,6 +223,35 @@ def test_a_file_that_every_savepoint_has_is_missed(savepoint: Path, name: str) -
     (savepoint / name).unlink()
     with pytest.raises(SavepointError, match=rf"{name}: manifest\.json does not name it"):
         manifests.checked(savepoint)
+
+
+def test_a_writer_that_was_frozen_before_its_rename_shows_no_half_of_a_savepoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has released its lock, stands still for longer than a sweep waits, and continues while the sweep deletes."""
+    place, delete, found = FolderPlace(tmp_path), shutil.rmtree, list[bool]()
+
+    def freeze(partial: Path) -> None:
+        monkeypatch.undo()
+        os.utime(partial, (0, 0))
+        monkeypatch.setattr(shutil, "rmtree", then_continue)
+        place.prepare()
+
+    def then_continue(path: Path, *, ignore_errors: bool) -> None:
+        (path / "head.json").unlink()
+        with pytest.raises(FileNotFoundError):
+            partial.rename(target)
+        found.append(target.exists())
+        delete(path, ignore_errors=ignore_errors)
+
+    with place.begin("savepoint-bbbbbb-6") as writing:
+        partial, target = writing.partial, writing.target
+        writing.write({"head.json": b"{}"}, {})
+        monkeypatch.setattr(folders, "sync", freeze)
+        with pytest.raises(FileNotFoundError):
+            writing.publish(b"{}")
+    assert found == [False]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_pipe_as_lock_is_not_waited_for(savepoint: Path) -> None:

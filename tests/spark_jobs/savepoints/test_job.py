@@ -77,6 +77,29 @@ def test_the_path_is_replaced_where_the_job_moves(tmp_path: Path, monkeypatch: p
     assert found.folder == str(spark)
 
 
+def test_a_start_that_is_cut_off_leaves_no_savepoint_without_a_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore would refuse it, as one of `eos run`."""
+    spec, spark = files.run_job(tmp_path)
+    for name in ("jobs", "plans"):
+        shutil.rmtree(tmp_path / "state" / name)
+    replace = LocalDocuments.replace
+
+    def once(documents: LocalDocuments, name: str, content: bytes) -> None:
+        replace(documents, name, content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalDocuments, "replace", once)
+    with pytest.raises(KeyboardInterrupt):
+        jobs.remember(spec, INCARNATION, spark)
+    monkeypatch.undo()
+    with pytest.raises(SavepointError, match="has not stored where"):
+        take(spec)
+    jobs.remember(spec, INCARNATION, spark)
+    assert jobs.is_of_a_job(take(spec).manifest)
+
+
 @pytest.mark.parametrize(
     ("link", "target"), [("sources", "home"), ("sources/0", "home"), ("sources/7", "home/key"), ("offsets", "home")]
 )
