@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pytest
@@ -239,10 +240,15 @@ def test_reasons_name_the_field() -> None:
         assert [entry.reason for entry in decoder.decode(pa.array([value], pa.binary())).bad] == [reason]
 
 
+BEHIND_COMMA: Final = "at character 10: '}' behind '{\"id\": 1,'"
+AT_COMMA: Final = "at character 9: ',}' behind '{\"id\": 1'"
+"""Where Python, from 3.13 on, has the error of a comma that nothing follows."""
+
+
 @pytest.mark.parametrize(
     ("value", "place"),
     [
-        ('{"id": 1,}', "at character 10: '}' behind '{\"id\": 1,'"),
+        ('{"id": 1,}', AT_COMMA if sys.version_info >= (3, 13) else BEHIND_COMMA),
         ('{"id": 1, "name": "n"', "at its end, character 22: is it cut off?"),
         ('{\n  "id": 1,\n  name: 2}', "at line 3, column 3: 'name: 2}' behind ' \"id\": 1,\\n  '"),
         ('{"name": "' + "n" * 5000 + '" 7}', "at character 5013: '7}' behind 'nnnnnnnnnn\" '"),
@@ -257,7 +263,7 @@ def test_a_record_that_is_not_json_says_where_it_stops_being_json(value: str, pl
     assert bad.reason.endswith(f", {place}")
 
 
-@pytest.mark.parametrize("value", ['{"id": 1e999}', '{"name": "\\ud800"}', '{"zz":' + "[" * 20_000 + '"}'])
+@pytest.mark.parametrize("value", ['{"id": 1e999}', '{"name": "\\ud800"}', '{"zz":' + "[" * 200_000 + '"}'])
 def test_a_place_that_is_not_known_is_left_out(value: str) -> None:
     decoder = JsonFormat(parse_ddl("id BIGINT, name STRING"))
     (bad,) = decoder.decode(pa.array([value.encode()], pa.binary())).bad
