@@ -96,7 +96,7 @@ def test_a_folder_whose_name_has_a_colon(name: str, tmp_path: Path) -> None:
         ("location: s3://bucket/a, scratch: s3:/bucket/b", "scratch: 's3:/' is not the beginning of a URL"),
         ("location: hdfs:///a", "hdfs:/// leaves the namenode to this machine's settings"),
         ("location: 'hdfs://host:8020'", "the prefix below the bucket is missing"),
-        ("location: 'hdfs://user@host:8020/a'", "this is not the URL of an object store"),
+        ("location: 'hdfs://user@host:8020/a'", "a URL of HDFS has no user here.*HADOOP_USER_NAME"),
         ("location: 'hdfs://host:8020/a', location_options: {region: r}", "hdfs:// has no option region"),
         ("location: 'hdfs://host:8020/a', location_options: {namenodes: 'a:1,b:2'}", "of a nameservice"),
         ("location: hdfs://ns/a, location_options: {namenodes: 'a,b'}", "each with its port"),
