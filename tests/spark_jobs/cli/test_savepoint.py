@@ -52,9 +52,7 @@ def test_taken_shown_looked_into_and_deleted(spec: Path, capsys: pytest.CaptureF
 
 def test_no_value_of_a_savepoint_looks_like_a_line_of_ours(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(facts(capsys, spec)["folder"])
-    manifest = folder / "manifest.json"
-    content = json.loads(manifest.read_text())
-    manifest.write_text(json.dumps({**content, "pipeline": "o\nerror: forged"}))
+    files.forge(folder, lambda manifest: manifest.update(pipeline="o\nerror: forged"))
     assert facts(capsys, "inspect", folder)["pipeline"] == "o\nerror: forged"
     output.out.as_json = False
     run_command_line(["savepoint", "inspect", str(folder)])
