@@ -384,7 +384,7 @@ class HeadError(ConnectorError):
 
 
 class HeadAccessError(HeadError):
-    """The head's database refuses the credentials or a certificate, or rights are missing."""
+    """The head's database or store refuses the credentials or a certificate, or rights are missing."""
 
     code = "EOS-HEAD-ACCESS"
     retriable = False

@@ -125,6 +125,7 @@ class ObjectAddress:
         if scheme == "hdfs" and not bucket:
             message = "hdfs:/// leaves the namenode to this machine's settings, and another machine may have others"
             raise ObjectAddressError(message, remedy="write hdfs://namenode:8020/path, or hdfs://nameservice/path")
+        _check_authority(scheme, bucket)
         if scheme not in SCHEMES or not (_NAMENODE if scheme == "hdfs" else _BUCKET).fullmatch(bucket):
             raise ObjectAddressError("this is not the URL of an object store", remedy=f"write {', '.join(EXAMPLES)}")
         if len(prefix) > _MAX_PREFIX or not all(_STEP.fullmatch(step) for step in prefix.split("/")):
@@ -140,6 +141,21 @@ def is_object_url(text: str) -> bool:
     """Whether it is, or is meant to be, the URL of an object store, not a path."""
     match = _URL.fullmatch(text)
     return match is not None and match[1].lower() in (*SCHEMES, *_ELSEWHERE)
+
+
+def _check_authority(scheme: str, bucket: str) -> None:
+    """Raise ObjectAddressError for a mistake that has a known reason. Its text quotes nothing: it may be a password."""
+    if scheme not in SCHEMES:
+        return
+    example = EXAMPLES[SCHEMES.index(scheme)]
+    if "@" in bucket and scheme == "hdfs":
+        message = "a URL of HDFS has no user here: the user is the one of Kerberos, or HADOOP_USER_NAME"
+        raise ObjectAddressError(message, remedy=f"write {example}")
+    if "@" in bucket:
+        message = "a URL of a store has no credentials: they are options of the store, or in the environment"
+        raise ObjectAddressError(message, remedy=f"write {example}")
+    if scheme != "hdfs" and not _BUCKET.fullmatch(bucket) and _BUCKET.fullmatch(bucket.lower()):
+        raise ObjectAddressError("the name of a bucket or container is in lower case", remedy=f"write {example}")
 
 
 def _checked(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

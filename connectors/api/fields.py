@@ -254,7 +254,7 @@ def without(refused: Mapping[str, str]) -> AfterValidator:
     return AfterValidator(check)
 
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(/+)")
 
 
 def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) -> Path:
@@ -263,13 +263,26 @@ def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) 
         return value
     if not isinstance(value, str) or not value or "\0" in value:
         raise wrong(f"{shown(value)} is not a path", "a path, relative to the spec's folder or absolute", *others)
-    scheme = _SCHEME.match(value)
-    if scheme and scheme[1].lower() != "file":
-        raise wrong(f"not built yet: '{scheme[1]}://'", "a path on a local disk", *others)
-    text = value[len(scheme[0]) :] if scheme else value
+    text = value
+    if scheme := _SCHEME.match(value):
+        _check_scheme(scheme[1], scheme[2], others)
+        text = value[scheme.start(2) :][2:]
     path = Path(text).expanduser() if text.startswith("~/") else Path(text)  # in `./~/a` it is a folder of that name
     folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
     return Path(folder, path)
+
+
+def _check_scheme(scheme: str, slashes: str, others: Sequence[str]) -> None:
+    """Raise ValueError, a mistake of the spec, unless it is the beginning of `file:///path`.
+
+    `s3:/bucket` would be a folder of the name `s3:`, and would keep a pipeline's memory on the local disk.
+    """
+    is_file = scheme.lower() == "file"
+    if not is_file and len(slashes) >= 2:
+        raise wrong(f"not built yet: '{scheme}://'", "a path on a local disk", *others)
+    if not is_file or len(slashes) < 3:
+        found = f"'{scheme}:{slashes}' is not the beginning of a URL"
+        raise wrong(found, "file:///path", *others, f"./{scheme}:/… for a folder of this name")
 
 
 LocalPath = Annotated[Path, PlainValidator(local_path, json_schema_input_type=str)]

@@ -6,7 +6,7 @@ adds path and line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Literal, get_args, get_origin
 
 from pydantic import (
@@ -55,6 +55,9 @@ class Strict(BaseModel):
     removed: ClassVar[Mapping[str, str]] = {}
     """Keys of earlier versions, each with what replaces it."""
 
+    composing: ClassVar[Sequence[str]] = ()
+    """Keys that are resolved before validation. Messages list them as allowed."""
+
     _secrets: frozenset[str] = PrivateAttr(default=frozenset())
 
     @model_validator(mode="before")
@@ -68,8 +71,9 @@ class Strict(BaseModel):
             if key in cls.removed:
                 info.context.report((*data.path, key), f"the key '{key}' was removed: {cls.removed[key]}")
             elif key not in allowed:
-                near = nearest(key, allowed)
-                info.context.report((*data.path, key), f"unknown key '{key}'", allowed, near)
+                listed = tuple(each for each in (*allowed, *cls.composing) if each != key)
+                near = nearest(key, listed)
+                info.context.report((*data.path, key), f"unknown key '{key}'", listed, near)
                 info.context.meant.add((*data.path, near))
         cls._report_missing_choices(data, info.context)
         return {key: value for key, value in data.items() if key in allowed}

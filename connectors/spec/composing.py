@@ -11,11 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from connectors.api.masking import is_secret_name, passwords_in
 from connectors.api.mistakes import Mistake, nearest
-from connectors.api.mistakes import Path as KeyPath
 from connectors.spec import defaults, yaml_reader
-from connectors.spec.notifications import secrets_of
 from connectors.spec.yaml_reader import Node, Scalar, Sequence, Unreadable
 
 PROFILE: Final = "EOS_PROFILE"
@@ -86,23 +83,6 @@ def _with_profile(node: yaml_reader.Mapping, name: str, report: Report) -> Node:
         return rest
     chosen = profiles.entries[name][1]
     return _merged(rest, chosen) if isinstance(chosen, yaml_reader.Mapping) else rest
-
-
-def secrets_in(node: Node, path: KeyPath = ()) -> Iterator[str]:
-    """Yield the secrets that a file shows, also in profiles that are not chosen: its text is shown as a whole."""
-    if isinstance(node, Sequence):
-        for index, item in enumerate(node.items):
-            yield from secrets_in(item, (*path, index))
-    elif isinstance(node, yaml_reader.Mapping):
-        of_spec = path[2:] if path[:1] == ("profiles",) else path
-        for key, (_, value) in node.entries.items():
-            if isinstance(value, Scalar) and "${" not in value.text:
-                if is_secret_name(key):
-                    yield value.text
-                yield from secrets_of(of_spec, key, value.text)
-            yield from secrets_in(value, (*path, key))
-    elif isinstance(node.value, str):
-        yield from passwords_in(node.value)
 
 
 def _taken(node: yaml_reader.Mapping, key: str) -> tuple[yaml_reader.Mapping, Node | None]:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from connectors.api.document import Document, Items, Section, Text
@@ -15,8 +16,9 @@ from connectors.api.mistakes import Mistake, Path, SpecMistakesError, path_text
 from connectors.api.plugins import SECRETS, PluginError, UnknownPluginError, installed, load
 from connectors.api.secret import Secrets, UnresolvedError
 from connectors.spec import defaults, yaml_reader
-from connectors.spec.composing import compose, secrets_in
+from connectors.spec.composing import compose
 from connectors.spec.notifications import secrets_of
+from connectors.spec.written import REFERENCE, secrets_in, shown
 from eos.errors import SpecError
 
 _MAX_BYTES: Final = 1024 * 1024
@@ -32,7 +34,6 @@ _TEMPLATES: Final = (("table",),)
 """Keys of sinks whose value may have placeholders."""
 _ADDRESSES: Final = (("bootstrap_servers",), ("log",), ("location",))
 """Never a secret, wherever it comes from: an error must name the place."""
-_REFERENCE: Final = re.compile(r"\$\$\{|\$\{([^{}]*)(\})?")
 _WITH_DEFAULT: Final = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*):-(?P<default>.*)", re.DOTALL)
 """`NAME:-default`, as a shell writes it. The default is a part of the file, and therefore not a secret."""
 
@@ -170,8 +171,8 @@ class _Builder:
             if isinstance(entry, yaml_reader.Scalar):
                 section.texts[key] = value if isinstance(value, str) else entry.text
                 if path and (path[-1] in _SETTINGS or path[0] in _ENTRIES) and is_secret_name(key):
-                    self.secrets.add(section.texts[key])
-                self.secrets |= secrets_of(path, key, section.texts[key])
+                    self.secrets |= {section.texts[key]} | shown(entry)
+                self.secrets |= secrets_of(path, key, section.texts[key]) | shown(entry, partial(secrets_of, path, key))
         return section
 
     def _items(self, node: yaml_reader.Sequence, path: Path) -> Items:
@@ -200,7 +201,7 @@ class _Builder:
             self.written[where] = node.value
         self._characters += len(text)
         self._check_bounds(node.line)
-        self.secrets |= passwords_in(text)
+        self.secrets |= passwords_in(text) | shown(node, passwords_in)
         return text
 
     def _without_braces(self, text: str, path: Path) -> str:
@@ -239,7 +240,7 @@ class _Substitution:
             return text
         pieces: list[str] = []
         end, substituted = 0, False
-        for match in _REFERENCE.finditer(text):
+        for match in REFERENCE.finditer(text):
             pieces.append(text[end : match.start()])
             end = match.end()
             if match[0] == "$${" or (is_template and match[2] and PLACEHOLDER.fullmatch(match[1])):

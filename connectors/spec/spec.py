@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -64,6 +64,8 @@ class Spec(Strict):
     Created by: `load_spec`. Read by: `run`, `ExactlyOnce` and every command. Its fields are the sections of the YAML
     file (docs/reference/spec.md). `mask` removes its secrets from a text.
     """
+
+    composing: ClassVar[Sequence[str]] = tuple(_PARTS)
 
     version: Literal[1] = 1
     """Of the spec's format."""

@@ -35,16 +35,20 @@ _WORDS: Final[dict[str, bool | None]] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _HALF: Final = re.compile("[\ud800-\udfff]")
+_PROPERTIES: Final = re.compile(r"(?:[&!]\S*\s+)+")
+"""An anchor and a tag before a value."""
+
 _TEXT_TAG: Final = "tag:yaml.org,2002:str"
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A single value, and its text as written."""
+    """A single value, its text, and the characters of the file that it is read from."""
 
     value: str | int | float | bool | None
     text: str
     line: int
+    raw: str = ""  # without quotes, tag and anchor; with escapes, and with all its lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ class _Reader:
 
     def __init__(self, text: str, report: Callable[[Mistake], None], file: str) -> None:
         self._file = file
+        self._text = text
         self._events: Iterator[Any] = iter(YAML(typ="safe", pure=True).parse(text))
         self._report = report
         self._anchors: dict[str, Node] = {}
@@ -213,7 +218,18 @@ class _Reader:
         plain = event.style is None and event.tag is None
         if event.tag is not None and str(event.tag) not in {_TEXT_TAG, "!"}:
             self._refuse_tag(event, path, line)
-        return Scalar(scalar(text) if plain else text, text, line)
+        return Scalar(scalar(text) if plain else text, text, line, self._raw(event))
+
+    def _raw(self, event: Any) -> str:
+        """Return the characters of a scalar as the file has them."""
+        raw = self._text[event.start_mark.index : event.end_mark.index]
+        if event.tag is not None or event.anchor is not None:
+            raw = _PROPERTIES.sub("", raw, count=1)
+        if event.style in {"'", '"'}:
+            raw = raw[1:-1]
+        elif event.style in {"|", ">"}:
+            _, _, raw = raw.partition("\n")  # behind the header
+        return raw.strip()
 
     def _whole(self, text: str, path: Path, line: int) -> str:
         """Return the text with the two escapes of one character joined, as JSON writes it ("\\ud83d\\ude00")."""

@@ -421,13 +421,33 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "Free space. `checkpoint.location` may be on another disk only before the first run.",
             ),
             ("The database of `checkpoint.head` does not answer.", "See that it runs and can be reached."),
+            (
+                "The object store or HDFS of `checkpoint.location` does not answer.",
+                "See that it runs and can be reached. `eos doctor SPEC` writes and reads an object in it.",
+            ),
         ),
     ),
     "EOS-HEAD-ACCESS": Section(
-        "The database of `checkpoint.head` refuses the login or a right.",
+        "The database of `checkpoint.head`, or the store of `checkpoint.location`, refuses the login or a right.",
         (
-            ("User name, password or certificate is wrong.", "Correct the URL of `checkpoint.head`."),
-            ("The user may not create or change tables.", "Grant the rights that `eos doctor SPEC` lists."),
+            ("In a database: user name, password or certificate is wrong.", "Correct the URL of `checkpoint.head`."),
+            (
+                "In a database: the user may not create or change tables.",
+                "Grant the rights that `eos doctor SPEC` lists.",
+            ),
+            (
+                "In an object store: a key is wrong or has expired, or has no right to read or write.",
+                "Correct `checkpoint.location_options` or the environment. `eos doctor SPEC` tries the rights.",
+            ),
+            ("The bucket does not exist.", "Create it, or correct `checkpoint.location`."),
+            (
+                "The store ignores the conditions of a write, so two drivers could both decide.",
+                "Use a store or a version that honours `If-Match` and `If-None-Match`.",
+            ),
+            (
+                "In HDFS: the login of Kerberos is missing, or the user has no right on the folder.",
+                "Call `kinit`, or give `principal` and `keytab` in `checkpoint.location_options`. Grant the right.",
+            ),
         ),
     ),
     "EOS-HEAD-UNKNOWN": Section(

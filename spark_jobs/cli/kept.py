@@ -37,17 +37,17 @@ def facts_of(taken: Taken) -> dict[str, object]:
 def lines_of(taken: Taken) -> Iterator[Text]:
     """The same for people."""
     m = taken.manifest
-    yield out.text(f"Savepoint of {m.pipeline}, checkpoint {m.checkpoint_id}, {m.bytes:,} bytes:", "bold")
-    yield out.text(f"  {taken.at}")
+    yield out.line(f"Savepoint of {m.pipeline}, checkpoint {m.checkpoint_id}, {m.bytes:,} bytes:", "bold")
+    yield out.line(f"  {taken.at}")
     if m.lacking and taken.was_running:
-        yield out.text(f"  It does not hold {m.lacking}: decided, and not yet done everywhere when it was taken.")
+        yield out.line(f"  It does not hold {m.lacking}: decided, and not yet done everywhere when it was taken.")
     elif m.lacking and is_of_a_job(m):
-        yield out.text(f"  It does not hold {m.lacking}, which a restore from it writes a second time.")
-        yield out.text("  If the job has ended, start it once for a savepoint that holds them, and take another one.")
+        yield out.line(f"  It does not hold {m.lacking}, which a restore from it writes a second time.")
+        yield out.line("  If the job has ended, start it once for a savepoint that holds them, and take another one.")
     elif m.lacking:
         why = "committed in the sinks, and the pipeline ended before Spark marked it as done"
-        yield out.text(f"  It does not hold {m.lacking}: {why}. A start from it writes those rows a second time.")
-        yield out.text("  For a savepoint that holds them, run `eos run SPEC --until-caught-up`, and take another one.")
+        yield out.line(f"  It does not hold {m.lacking}: {why}. A start from it writes those rows a second time.")
+        yield out.line("  For a savepoint that holds them, run `eos run SPEC --until-caught-up`, and take another one.")
 
 
 def facts_in(savepoint: Savepoint, manifest: Manifest) -> dict[str, object]:
@@ -85,22 +85,22 @@ def _positions(savepoint: Savepoint, manifest: Manifest) -> dict[str, dict[str, 
 
 def lines_in(savepoint: Savepoint, manifest: Manifest) -> Iterator[Text]:
     """The same for people."""
-    yield out.text(f"{manifest.pipeline}: checkpoint {manifest.checkpoint_id}, id {manifest.id}", "bold")
-    yield out.text(f"taken {_time(manifest.taken_at)} UTC, of incarnation {manifest.incarnation}")
+    yield out.line(f"{manifest.pipeline}: checkpoint {manifest.checkpoint_id}, id {manifest.id}", "bold")
+    yield out.line(f"taken {_time(manifest.taken_at)} UTC, of incarnation {manifest.incarnation}")
     versions = ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items()))
-    yield out.text(f"format {manifests.FORMAT}, written by {versions}")
+    yield out.line(f"format {manifests.FORMAT}, written by {versions}")
     if manifest.lacking:
-        yield out.text(f"it does not hold {manifest.lacking}, decided before it was taken")
+        yield out.line(f"it does not hold {manifest.lacking}, decided before it was taken")
     size = f"{manifest.bytes:,} bytes in {len(manifest.files)} files, {manifest.state_bytes:,} of them state"
-    yield out.text(size)
+    yield out.line(size)
     for source, splits in (_positions(savepoint, manifest) or {}).items():
-        yield out.text(
+        yield out.line(
             f"source {source} goes on at {', '.join(f'{s}={position(n)}' for s, n in sorted(splits.items()))}"
         )
     for operator in manifest.plan.operators if manifest.plan else ():
-        yield out.text(f"state of {operator.named}" + (f": {operator.state}" if operator.state else ""))
+        yield out.line(f"state of {operator.named}" + (f": {operator.state}" if operator.state else ""))
     for name, sink in manifest.plan.described.get("sinks", {}).items() if manifest.plan else ():
-        yield out.text(f"sink {name}: {', '.join(value for value in sink.values() if value)}")
+        yield out.line(f"sink {name}: {', '.join(value for value in sink.values() if value)}")
 
 
 def listed(found: Found) -> dict[str, object]:
@@ -120,7 +120,7 @@ def table(found: Sequence[Found]) -> Table:
     for each in found:
         m = each.manifest
         cells = (_time(m.taken_at), m.pipeline, m.checkpoint_id, f"{m.bytes:,}") if m else (each.why, "", "", "")
-        shown.add_row(*map(out.text, (*cells, each.at)))
+        shown.add_row(*map(out.line, (*cells, each.at)))
     return shown
 
 

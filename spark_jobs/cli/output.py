@@ -73,6 +73,10 @@ class Output:
         """For tables and trees: masked before it is wrapped, and read neither as markup nor by the terminal."""
         return Text(printable(self.mask(value)), style=style)
 
+    def line(self, value: object, style: str = "") -> Text:
+        """As `text`, with line ends as escapes: a value that holds one does not look like two lines of ours."""
+        return Text(printable(self.mask(value)).replace("\n", r"\n"), style=style)
+
     def console(self, *, quiet: bool = False) -> Console:
         """Stdout as a rich console whose every write is masked. `quiet`: one that prints nothing."""
         width = None if sys.stdout.isatty() else _PIPE_WIDTH

@@ -132,7 +132,8 @@ def stop(
     not run: the next start begins at `starting_offsets`, and writes records that the sinks already hold a second time.
     Rows in the sinks stay, and prepared transactions are rolled back. The deletion is refused while a decided
     checkpoint is not committed. Rows that a sink lost by going back in time are named, with their offsets. If head is
-    in a database, the pipeline may run on another machine: it counts as stopped if it does not answer within --timeout.
+    in a database, an object store or HDFS, the pipeline may run on another machine: it counts as stopped if it does not
+    answer within --timeout.
 
     Exit code: 0 if it has stopped; 1 if it does not run, ended with an error, or did not stop in time; 2 if the spec is
     wrong.

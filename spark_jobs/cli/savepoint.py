@@ -182,7 +182,7 @@ def inspect(one: One, options_of: OptionsOf = None, as_json: AsJson = False, deb
     if as_json:
         out.facts({"ok": not damage, **facts_in(savepoint, manifest), "damage": damage})
     else:
-        out.show(*lines_in(savepoint, manifest), *(out.text(f"DAMAGED  {each}", "bold red") for each in damage))
+        out.show(*lines_in(savepoint, manifest), *(out.line(f"DAMAGED  {each}", "bold red") for each in damage))
     if damage:
         raise typer.Exit(1)
 
@@ -230,7 +230,7 @@ def dispose_one(
     if as_json:
         out.facts({"ok": True, "folder": str(savepoint.at), **facts})
     else:
-        out.show(out.text(shown))
+        out.show(out.line(shown))
 
 
 @savepoint.command()

@@ -61,9 +61,9 @@ def submit(
     Settings come from the spec. Options after `--` are passed to spark-submit unchanged. If one contradicts the spec,
     the driver reports it and does not start. Signals end it as they end `eos run`.
 
-    In cluster mode the driver receives the spec, but nothing else of this machine: `checkpoint.location` must be a disk
-    that it finds again, and its container needs the variables. The command checks what it can, and prints the other
-    requirements.
+    In cluster mode the driver receives the spec, but nothing else of this machine: `checkpoint.location` must be an
+    object store, HDFS, or a disk that it finds again, and its container needs the variables. The command checks what it
+    can, and prints the other requirements.
 
     spark-submit reads the settings from a file that no other user can read, so `ps` shows no secret. `--dry-run` prints
     a line that you can run by hand, and writes the files that it names. One of them has the spec's secrets.

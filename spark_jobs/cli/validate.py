@@ -94,6 +94,7 @@ def _tree(spec: Spec) -> Tree:
     checkpoint = spec.checkpoint
     words = f"{spec.pipeline}: {checkpoint.mode}, a checkpoint every {checkpoint.interval_s:g} s"
     tree = Tree(out.text(words, "bold"))
+    tree.add(out.text(f"checkpoints at {checkpoint.location}"))
     flow = [(source.name, f"source {source.name}: {_source(source)}") for source in spec.sources]
     flow += [(step.name, f"step {step.name}: {_step(step)}") for step in spec.transforms]
     rules = {step.name: step.expect for step in spec.transforms}

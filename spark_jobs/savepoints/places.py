@@ -16,7 +16,7 @@ from wal.address import EXAMPLES, ObjectAddress, is_object_url
 from wal.errors import ObjectAddressError
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/")
-_SECRET: Final = re.compile(r"(?<=//).*(?=@)|(?<=[?#]).*", re.DOTALL)
+_SECRET: Final = re.compile(r"(:/+).*(?=@)|(?<=[?#]).*", re.DOTALL)
 _SAVEPOINTS: Final = "savepoints"
 
 
@@ -62,7 +62,7 @@ def parse(text: str, spec: Spec | None = None) -> At:
 
 def _shown(url: str) -> str:
     """Return the URL without a password and without a signature, which other tools take there."""
-    return _SECRET.sub("***", url)
+    return _SECRET.sub(lambda found: f"{found[1] or ''}***", url)
 
 
 def _options(url: str, spec: Spec) -> dict[str, str]:

@@ -143,7 +143,7 @@ MUTANTS: Final = (
         name="a password that is written in a URL of the spec is not a secret",
         rule=_MASKING,
         path="connectors/spec/reading.py",
-        before="        self.secrets |= passwords_in(text)\n",
+        before="        self.secrets |= passwords_in(text) | shown(node, passwords_in)\n",
         after="",
         caught_by=(
             "tests/connectors/spec/test_secrets.py::test_nothing_that_is_printed_of_a_right_spec_shows_a_secret",

@@ -194,6 +194,19 @@ def test_a_mistake_names_the_file_and_line_that_it_is_in(tmp_path: Path) -> None
     assert pickle.loads(pickle.dumps(found))[1].describe("").startswith("common.yaml:6: ")
 
 
+@pytest.mark.parametrize(("written", "meant"), [("includes: common.yaml", "include"), ("profile: {}", "profiles")])
+def test_a_mistyped_key_of_several_parts(written: str, meant: str, tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "", f"{SPEC.partition('profiles:')[0]}{written}\n")
+    (mistake,) = [each for each in found if "unknown key" in each.found]
+    assert mistake.suggestion == meant
+    assert {"include", "profiles", "pipeline"} <= set(mistake.allowed)
+
+
+def test_a_profile_has_no_profiles(tmp_path: Path) -> None:
+    (mistake,) = mistakes(tmp_path, "dev", SPEC.replace("dev: {}", "dev: {profiles: {}}"))
+    assert (mistake.found, mistake.suggestion) == ("unknown key 'profiles'", "")
+
+
 @pytest.mark.parametrize(
     ("spec", "common", "profile", "said"),
     [

@@ -9,6 +9,7 @@ import pytest
 from connectors.spec import Spec, load_spec
 from eos.errors import SpecError
 from spark_jobs.adapters.sink_spec import digest_of
+from spark_jobs.cli import run_command_line
 from spark_jobs.savepoints.places import default_place
 from wal.address import ObjectAddress
 
@@ -75,15 +76,27 @@ def test_another_scratch_folder(tmp_path: Path) -> None:
     assert checkpoint.folder == tmp_path / "here"
 
 
+@pytest.mark.parametrize("name", ["./s3:/a", "s3:a", "d/s3:/a", "file:///s3:/a"])
+def test_a_folder_whose_name_has_a_colon(name: str, tmp_path: Path) -> None:
+    root = Path("/") if name.startswith("file:") else tmp_path
+    assert load(tmp_path, f"location: '{name}'").checkpoint.folder == root / name.removeprefix("file:///")
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "message"),
     [
         ("location: s3a://bucket/a", "write s3://bucket/a|'s3://bucket/a'|s3://bucket/a"),
         ("location: s3://bucket", "the prefix below the bucket is missing"),
         ("location: viewfs://host/a", "not built yet: 'viewfs://'"),
+        ("location: s3:/bucket/a", "'s3:/' is not the beginning of a URL; allowed: file:///path, s3://bucket/prefix, "),
+        ("location: dbfs:/a", "'dbfs:/' is not the beginning of a URL"),
+        ("location: dbfs:///a", "not built yet: 'dbfs://'"),
+        ("location: file:/a", "'file:/' is not the beginning of a URL; allowed: file:///path"),
+        ("location: file://a/b", "'file://' is not the beginning of a URL; allowed: file:///path"),
+        ("location: s3://bucket/a, scratch: s3:/bucket/b", "scratch: 's3:/' is not the beginning of a URL"),
         ("location: hdfs:///a", "hdfs:/// leaves the namenode to this machine's settings"),
         ("location: 'hdfs://host:8020'", "the prefix below the bucket is missing"),
-        ("location: 'hdfs://user@host:8020/a'", "this is not the URL of an object store"),
+        ("location: 'hdfs://user@host:8020/a'", "a URL of HDFS has no user here.*HADOOP_USER_NAME"),
         ("location: 'hdfs://host:8020/a', location_options: {region: r}", "hdfs:// has no option region"),
         ("location: 'hdfs://host:8020/a', location_options: {namenodes: 'a:1,b:2'}", "of a nameservice"),
         ("location: hdfs://ns/a, location_options: {namenodes: 'a,b'}", "each with its port"),
@@ -117,3 +130,12 @@ def test_savepoints_are_written_beside_the_location_that_lasts(tmp_path: Path) -
     assert isinstance(at, ObjectAddress)
     assert (str(at), dict(at.options)["secret_access_key"]) == ("s3://bucket/a/savepoints", SECRET)
     assert default_place(load(tmp_path, "location: here")) == tmp_path / "here" / "savepoints"
+
+
+@pytest.mark.parametrize("location", ["state", "s3://bucket/a"])
+def test_the_report_shows_where_it_is(tmp_path: Path, location: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped place is seen before a pipeline has its memory there."""
+    load(tmp_path, f"location: {location}")
+    assert run_command_line(["validate", str(tmp_path / "spec.yaml")]) == 0
+    resolved = location if "://" in location else tmp_path / location
+    assert f"checkpoints at {resolved}" in capsys.readouterr().out.replace("\n", "")

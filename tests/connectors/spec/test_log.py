@@ -83,7 +83,10 @@ SPELLINGS = [
     ("viewfs://host/x", "not built yet: 'viewfs://'", "s3://bucket/prefix"),
     ("webhdfs://host:9870/x", "webhdfs:// is HDFS over HTTP", "hdfs://namenode:8020/path"),
     ("s3://bucket", "the prefix below the bucket is missing", "such as s3://bucket/eos/log"),
-    ("s3://Bucket/x", "not the URL of an object store", "s3://bucket/prefix"),
+    ("s3://Bucket/x", "the name of a bucket or container is in lower case", "s3://bucket/prefix"),
+    ("s3://key:word@bucket/x", "a URL of a store has no credentials: they are options", "s3://bucket/prefix"),
+    ("az://c-1@acct/x", "a URL of a store has no credentials", "az://container/prefix"),
+    ("s3://b?x/x", "not the URL of an object store", "s3://bucket/prefix"),
     ("az://c-1/x", "the storage account", "the option account_name"),
 ]
 

@@ -159,6 +159,52 @@ def test_a_password_in_the_query_of_a_url_is_masked_whole(
     assert spec.mask(f"denied: {written}, {meant}") == "denied: ***, ***"
 
 
+_KEY: Final = "-----BEGIN PRIVATE KEY-----\nhunter2AAAA\nhunter2BBBB\n-----END PRIVATE KEY-----\n"
+
+_SHOWN: Final = {
+    "a folded token": ("ssl.keystore.password: >-\n        Basic\n        hunter2SECRETTOKEN\n", {}),
+    "a literal block": ("ssl.keystore.password: |  # of the store\n        hunter2\n        hunter22\n", {}),
+    "a folded key": ("ssl.key.pem: >-\n" + "".join(f"        {line}\n\n" for line in _KEY.splitlines()), {}),
+    "a plain value of two lines": ("sasl.password: hunter2\n        hunter22\n", {}),
+    "a broken line": ('sasl.password: "xy\\\n        hunter2"\n', {}),
+    "an escape": ('sasl.password: "hunter2\\x21hunter2"\n', {}),
+    "an anchor and a tag": ("sasl.password: &key !!str 'hunter2\n        hunter22'\n", {}),
+    "beside a reference": ('sasl.password: "hunter2${X}"\n', {"X": "behind"}),
+    "between references": ('sasl.password: "${X}hunter2${X} hunter22"\n', {"X": "behind"}),
+    "behind a login's scheme": ('header.Authorization: "Bearer hunter2${X}"\n', {"X": "behind"}),
+}
+
+
+@pytest.mark.parametrize(("written", "environ"), _SHOWN.values(), ids=_SHOWN)
+@pytest.mark.parametrize("profile", ["", "profiles: {dev: {}, prod: {}}\n"])
+def test_the_file_shows_no_secret_however_it_is_written(
+    written: str, environ: dict[str, str], profile: str, tmp_path: Path
+) -> None:
+    properties = 'properties: {sasl.password: "plain-sasl-pass", sasl.username: "${file:token}"}'
+    text = TEXT.replace(properties, f"properties:\n      {written}") + profile
+    spec = load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD, **environ})
+    assert "hunter2" not in spec.text
+    assert "topics: [t]" in spec.text
+    assert spec.text.count("${X}") == written.count("${X}")
+
+
+def test_the_file_shows_no_secret_of_a_profile_that_is_not_chosen(tmp_path: Path) -> None:
+    key = "location_options: {secret_access_key: 'hunter2\n  hunter22', session_token: 'hunter2${X}'}"
+    hook = "notifications: [{name: n, url: 'https://h/hunter2${X}'}]"
+    profiles = f"profiles:\n  prod:\n    {hook}\n    checkpoint:\n      {key}\n"
+    shown = load_spec(write(tmp_path, TEXT + profiles), {"PASSWORD": PASSWORD}).text
+    assert "hunter2" not in shown
+    assert "https://h***${X}" in shown
+
+
+def test_the_word_before_a_token_is_not_masked_in_other_texts(tmp_path: Path) -> None:
+    token = 'properties: {header.Authorization: "Bearer ${X}"}'
+    text = re.sub("properties: .*", lambda _: token, TEXT)
+    spec = load_spec(write(tmp_path, text), {"PASSWORD": PASSWORD, "X": "long-token"})
+    assert spec.mask("Bearer without long-token") == "Bearer without ***"
+    assert 'Authorization: "Bearer ${X}"' in spec.text
+
+
 @pytest.mark.parametrize("url", ["mysql+pymysql:/eos:S3cretPw99@127.0.0.1:1/x", "mysql:/h/d?password=S3cretPw99,x"])
 def test_a_mistyped_url_is_not_quoted(url: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="the value is not a database URL; allowed: mysql") as caught:

@@ -50,6 +50,17 @@ def test_taken_shown_looked_into_and_deleted(spec: Path, capsys: pytest.CaptureF
     assert facts(capsys, "list", spec)["savepoints"] == []
 
 
+def test_no_value_of_a_savepoint_looks_like_a_line_of_ours(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = Path(facts(capsys, spec)["folder"])
+    files.forge(folder, lambda manifest: manifest.update(pipeline="o\nerror: forged"))
+    assert facts(capsys, "inspect", folder)["pipeline"] == "o\nerror: forged"
+    output.out.as_json = False
+    run_command_line(["savepoint", "inspect", str(folder)])
+    shown = capsys.readouterr().out
+    assert r"o\nerror: forged: checkpoint 5" in shown
+    assert not any(line.startswith("error: forged") for line in shown.splitlines())
+
+
 def test_damage_is_shown_and_is_exit_code_1(spec: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = Path(facts(capsys, spec)["folder"])
     (folder / "head.json").write_bytes(b"{")

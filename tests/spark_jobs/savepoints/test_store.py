@@ -419,6 +419,8 @@ def test_a_url_that_is_wrong_is_refused(url: str, told: str) -> None:
     [
         "s3://key:geheim@bucket/a",
         "s3://key:ge/geheim@x/y@bucket/a",
+        "s3:/key:geheim@bucket/a",
+        "s3:///key:geheim@bucket/a",
         "s3a://key:geheim@bucket/a",
         "s3a://geheim@bucket/a",
         "https://user:geheim@host/a",
