@@ -59,6 +59,14 @@ ALL: Final[dict[str, Any]] = {
 """Every setting of a pipeline, in both shapes."""
 
 
+PROFILES: Final = """\
+pipeline: orders
+checkpoint: {location: ./checkpoints/orders}
+profiles:
+  prod: {checkpoint: {location: "s3://my-bucket/eos/orders", timeout: 30min}}
+"""
+
+
 @pytest.fixture
 def chart(tmp_path: Path) -> Chart:
     return Chart(tmp_path)
@@ -83,6 +91,44 @@ def test_the_name_of_a_pipeline_is_a_text(chart: Chart, name: str) -> None:
     assert chart.problems(chart.rendered(values, "--kube-version", VERSIONS[0]), VERSIONS[0]) == []
     policy = only(chart.objects(values), "NetworkPolicy")
     assert policy["spec"]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == name
+
+
+@pytest.mark.parametrize(
+    ("release", "namespace", "name"),
+    [("123", "2026-11-30", "456"), ("2026-11-30", "1e3", "0x1f"), ("1e3", "0o17", "no")],
+)
+def test_each_name_is_a_text(chart: Chart, release: str, namespace: str, name: str) -> None:
+    """Kubernetes refuses a number as a name. Go reads a date as a text, and other readers of YAML do not."""
+    settings: dict[str, Any] = {
+        "serviceAccount": {"name": name},
+        "priorityClassName": name,
+        "page": {"tokens": {"secret": name}},
+        "serviceMonitor": {"enabled": True, "labels": {"release": name}},
+        "podLabels": {"team": name},
+    }
+    pipelines = {
+        release: {"spec": STORE},
+        "clicks": {"spec": VOLUME, "volume": {"storageClassName": name}},
+        "visits": {"existingConfigMap": name, "location": "volume", "volume": {"existingClaim": name}},
+    }
+    values = {"defaults": settings, "pipelines": pipelines, "imagePullSecrets": [{"name": name}]}
+    manifest = chart.rendered(values, "--namespace", namespace, release=release)
+    assert chart.problems(manifest) == []
+    found = [each for each in YAML(typ="safe").load_all(manifest) if each is not None]
+    assert {each["metadata"]["namespace"] for each in found} == {namespace}
+    names = {each["metadata"]["name"] for each in found}
+    assert names == {release, f"{release}-clicks", f"{release}-visits", name}
+    assert only(found, "Deployment")["spec"]["template"]["spec"]["priorityClassName"] == name
+    assert only(found, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"] == name
+    claims = [
+        claim
+        for each in found
+        if each["kind"] == "StatefulSet"
+        for claim in each["spec"].get("volumeClaimTemplates", ())
+    ]
+    assert [claim["spec"]["storageClassName"] for claim in claims] == [name]
+    monitors = [each for each in found if each["kind"] == "ServiceMonitor"]
+    assert [each["spec"]["namespaceSelector"]["matchNames"] for each in monitors] == [[namespace]] * 3
 
 
 def test_helm_has_no_complaint(chart: Chart) -> None:
@@ -191,6 +237,39 @@ def test_a_wrong_value_is_refused_by_its_name(chart: Chart, values: dict[str, An
         (one(existingConfigMap="orders"), "exclude each other", "Remove one"),
         (one(serviceMonitor={"enabled": True}), "needs the token", "Set pipelines.orders.page.tokens.secret"),
         (one(STORE.replace('orders"}', 'orders", timeout: 10 m}', 1)), "timeout 10 m", "terminationGracePeriodSeconds"),
+        (one(PROFILES, terminationGracePeriodSeconds=7), "has profiles or include", "Set pipelines.orders.location"),
+        (one(f"include: common.yaml\n{STORE}"), "has profiles or include", "Set pipelines.orders.location"),
+        (one(PROFILES, location="store"), "may be in profiles", "Set pipelines.orders.terminationGracePeriodSeconds"),
+        (
+            one(f"include: common.yaml\n{STORE}", location="store"),
+            "an included file",
+            "Set pipelines.orders.terminationGracePeriodSeconds",
+        ),
+        (
+            one(files={"eos.yaml": "checkpoint: {timeout: 30min}\n"}),
+            "or eos.yaml, which the chart does not read",
+            "Set pipelines.orders.terminationGracePeriodSeconds",
+        ),
+        (
+            one(PROFILES, location="volume", terminationGracePeriodSeconds=7, standby=1),
+            "a standby on another node cannot see a volume",
+            "standby to 0",
+        ),
+        (
+            one(podLabels={"app.kubernetes.io/name": "a"}),
+            "sets app.kubernetes.io/name",
+            "Remove it from pipelines.orders.podLabels",
+        ),
+        (
+            one(podAnnotations={"checksum/spec": "a"}),
+            "sets checksum/spec",
+            "Remove it from pipelines.orders.podAnnotations",
+        ),
+        (
+            one(serviceMonitor={"labels": {"helm.sh/chart": "a"}}),
+            "sets helm.sh/chart",
+            "Remove it from pipelines.orders.serviceMonitor.labels",
+        ),
         ({"pipelines": {"o" * 50: {"spec": STORE}}}, "more than 52 characters", "shorter name"),
     ],
 )
@@ -222,6 +301,13 @@ def test_what_cannot_work_is_refused_with_the_remedy(
         f"sasl:\n  ? password\n  : '*{_LITERAL}'",
         f'url: "mysql+pymysql://db/shop?password={_LITERAL}"',
         f"spark: {{conf: {{spark.driver.extraJavaOptions: -Djavax.net.ssl.keyStorePassword={_LITERAL}}}}}",
+        f'url: "mysql+pymysql://eos:quote\'{_LITERAL}@db/shop"',
+        f'url: "mysql+pymysql://eos:a/{_LITERAL}@db/shop"',
+        f'url: "mysql+pymysql://eos:${{env:P:-{_LITERAL}}}@db/shop"',
+        f'sasl.oauthbearer.config: "aws_msk_iam region=a key=AKIA secret={_LITERAL}"',
+        f'sasl: {{password: "${{P:-{_LITERAL}}}"}}',
+        f'notifications: [{{name: a, url: "${{env:A}}", headers: {{X-Key: {_LITERAL}}}}}]',
+        f"profiles: {{prod: {{notifications: [{{name: a, headers: {{X-Key: {_LITERAL}}}}}]}}}}",
     ],
     ids=[
         "url",
@@ -241,6 +327,13 @@ def test_what_cannot_work_is_refused_with_the_remedy(
         "question",
         "query",
         "java",
+        "url-with-quote",
+        "url-with-slash",
+        "url-with-default",
+        "login",
+        "default",
+        "notification",
+        "notification-of-profile",
     ],
 )
 def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
@@ -252,9 +345,44 @@ def test_a_password_never_reaches_a_configmap(chart: Chart, shown: str) -> None:
     assert "part.yaml shows a password" in message
 
 
+@pytest.mark.parametrize("name", ["part.YAML", "part.Yml", "part.JSON"])
+def test_the_case_of_a_file_name_hides_no_password(chart: Chart, name: str) -> None:
+    message = chart.refusal(one(files={name: f'{{"password": "{_LITERAL}"}}\n'}))
+    assert f"{name} shows a password" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("WAREHOUSE", f"mysql+pymysql://eos:{_LITERAL}@db/shop"),
+        ("DB_PASSWORD", _LITERAL),
+        ("LOGIN", f"aws_msk_iam secret={_LITERAL}"),
+    ],
+)
+def test_a_password_never_reaches_a_pod(chart: Chart, name: str, value: str) -> None:
+    message = chart.refusal(one(env=[{"name": name, "value": value}]))
+    assert f"pipelines.orders.env: {name} shows a password" in message
+    assert "valueFrom.secretKeyRef" in message
+    assert _LITERAL not in message
+
+
+def test_a_variable_with_a_reference_or_without_a_secret_is_kept(chart: Chart) -> None:
+    env = [
+        {"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "orders", "key": "PASSWORD"}}},
+        {"name": "DB_PASSWORD", "value": "$(PASSWORD)"},
+        {"name": "WAREHOUSE", "value": "mysql+pymysql://eos:$(PASSWORD)@db:3306/shop"},
+        {"name": "REGISTRY", "value": "http://[::1]:8080/@a,http://registry:8081/@b"},
+        {"name": "EMPTY_PASSWORD", "value": ""},
+    ]
+    assert container(driver(chart.objects(one(env=env))))["env"][1:] == env
+
+
 def test_a_spec_with_references_is_kept_as_it_is_written(chart: Chart, tmp_path: Path) -> None:
     text = STORE.replace("${env:WAREHOUSE}", "mysql+pymysql://eos:${env:PASSWORD}@db/shop")
     text += "# the token: is in the Secret\n"
+    text = text.replace("id BIGINT", "id BIGINT, token BIGINT")
+    text += 'transforms: [{name: kept, sql: "SELECT id FROM orders WHERE token=id"}]\n'
+    text += 'notifications: [{name: a, url: "https://example.org:8080/@a", headers: {X: "Bearer ${env:PASSWORD}"}}]\n'
     text += 'spark: {conf: {spark.hadoop.fs.s3a.secret.key: "${env:PASSWORD}"}}\n'
     found = chart.objects(one(text, files={"steps.py": "password: str\n"}))
     data = only(found, "ConfigMap")["data"]
@@ -370,6 +498,26 @@ def test_a_pod_has_time_to_finish_its_checkpoint(chart: Chart, timeout: str, sec
     assert driver(chart.objects(one(spec)))["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == seconds
     own = driver(chart.objects(one(spec, terminationGracePeriodSeconds=7)))
     assert own["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 7
+
+
+def test_a_spec_with_profiles_has_the_location_and_the_time_of_the_values(chart: Chart) -> None:
+    """The chosen profile is a variable, which may be in a Secret."""
+    env = [{"name": "EOS_PROFILE", "value": "prod"}]
+    of_store = driver(chart.objects(one(PROFILES, env=env, location="store", terminationGracePeriodSeconds=1860)))
+    assert of_store["kind"] == "Deployment"
+    assert of_store["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 1860
+    swapped = PROFILES.replace("./checkpoints/orders", "s3://b/orders").replace("s3://my-bucket", "/var/lib")
+    of_volume = driver(chart.objects(one(swapped, env=env, location="volume", terminationGracePeriodSeconds=1860)))
+    assert of_volume["kind"] == "StatefulSet"
+    assert "--standby" not in container(of_volume)["args"]
+    (claim,) = of_volume["spec"]["volumeClaimTemplates"]
+    assert claim["metadata"]["name"] == "home"
+
+
+def test_the_time_of_a_spec_takes_precedence_over_the_defaults_of_its_folder(chart: Chart) -> None:
+    spec = STORE.replace('orders"}', 'orders", timeout: 20min}', 1)
+    workload = driver(chart.objects(one(spec, files={"eos.yaml": "checkpoint: {timeout: 30min}\n"})))
+    assert workload["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 1260
 
 
 def test_a_changed_spec_restarts_the_pods_and_a_changed_label_of_the_chart_does_not(chart: Chart) -> None:

@@ -21,8 +21,19 @@
 {{- range $file, $text := merge (dict (printf "%s.yaml" $name) $found.spec) $found.files -}}
 {{- include "eos.refuseSecrets" (list $at $file $text) -}}
 {{- end -}}
+{{- include "eos.refuseSecretsOfPod" (list $at $found.env) -}}
+{{- include "eos.refuseRepeated" (list (printf "%s.podLabels" $at) $found.podLabels (include "eos.selector" . | fromYaml | keys)) -}}
+{{- include "eos.refuseRepeated" (list (printf "%s.podAnnotations" $at) $found.podAnnotations (list "kubectl.kubernetes.io/default-container" "checksum/spec")) -}}
+{{- include "eos.refuseRepeated" (list (printf "%s.serviceMonitor.labels" $at) $found.serviceMonitor.labels (include "eos.labels" . | fromYaml | keys)) -}}
 {{- $checkpoint := $spec.checkpoint | default dict -}}
-{{- $location := include "eos.location" (list $at ($checkpoint.location | default "" | toString) $found.location) -}}
+{{- $several := or (hasKey $spec "profiles") (hasKey $spec "include") -}}
+{{- if and $several (not $found.location) -}}
+{{- fail (printf "%s: the spec has profiles or include, so the chart does not know checkpoint.location of the driver. Set %s.location to store or volume." $at $at) -}}
+{{- end -}}
+{{- $location := $found.location -}}
+{{- if not $several -}}
+{{- $location = include "eos.location" (list $at ($checkpoint.location | default "" | toString) $found.location) -}}
+{{- end -}}
 {{- $_ := set $found "location" $location -}}
 {{- if and $found.standby (ne $location "store") -}}
 {{- fail (printf "%s.standby: a standby on another node cannot see a volume. Set checkpoint.location of the spec to a store (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, hdfs://namenode:8020/path), or %s.standby to 0." $at $at) -}}
@@ -31,6 +42,9 @@
 {{- fail (printf "%s.serviceMonitor: Prometheus needs the token that reads. Set %s.page.tokens.secret to a Secret with the keys %s and %s." $at $at $found.page.tokens.steerKey $found.page.tokens.readKey) -}}
 {{- end -}}
 {{- if kindIs "invalid" $found.terminationGracePeriodSeconds -}}
+{{- if or $several (and (hasKey $found.files "eos.yaml") (not $checkpoint.timeout)) -}}
+{{- fail (printf "%s: checkpoint.timeout may be in profiles, an included file or eos.yaml, which the chart does not read. Set %s.terminationGracePeriodSeconds to the timeout and a minute (660 for the default of 10min)." $at $at) -}}
+{{- end -}}
 {{- $_ := set $found "terminationGracePeriodSeconds" (include "eos.grace" ($checkpoint.timeout | default "10min") | int) -}}
 {{- end -}}
 {{- toYaml $found -}}
@@ -57,31 +71,69 @@
 {{- $found | default $wanted -}}
 {{- end -}}
 
+{{/* Refuse a key that the chart sets: YAML has each key once. Takes (place in the values, map, keys of the chart). */}}
+{{- define "eos.refuseRepeated" -}}
+{{- $at := index . 0 -}}
+{{- $set := index . 2 -}}
+{{- range $key, $_ := index . 1 -}}
+{{- if has $key $set -}}
+{{- fail (printf "%s: the chart sets %s itself. Remove it from %s." $at $key $at) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Refuse a file for a ConfigMap that shows a password. Takes (place in the values, file name, text). */}}
 {{- define "eos.refuseSecrets" -}}
-{{- $text := regexReplaceAll "\\$\\{[^}]*\\}" (index . 2) "" -}}
+{{- $text := regexReplaceAll "\\$\\{[^}]*\\}" (include "eos.withDefaults" (index . 2)) "" -}}
 {{- $found := regexMatch "://[^\\s/@:'\"]*:[^\\s/@'\"]+@" $text -}}
 {{- $found = or $found (regexMatch "(?i)(?:[?&;]|-D[\\w.]*)(?:password|passwd|pwd|sslpassword|ssl_key_password)=[^\\s&;\"'}]" $text) -}}
-{{- if regexMatch "\\.(yaml|yml|json)$" (index . 1) -}}
+{{- if regexMatch "(?i)\\.(yaml|yml|json)$" (index . 1) -}}
 {{- $found = or $found (regexMatch "(?im)(?:^[ \\t-]*|[{,][ \\t]*)[\"']?[\\w.-]*(password|passwd|passphrase|secret|token|credential|secret_access_key|account_key|sas_key|api_key)[\"']?[ \\t]*:[ \\t]+[\"']?[^\\s\"'#&*{\\[]" $text) -}}
-{{- $found = or $found (include "eos.secretsIn" (fromYaml (index . 2))) -}}
+{{- $found = or $found (include "eos.secretsIn" (list "" "" (fromYaml (index . 2)))) -}}
 {{- end -}}
 {{- if $found -}}
 {{- fail (printf "%s: %s shows a password or a key, and everybody who may read ConfigMaps would see it. Write ${env:NAME}, put the value into a Secret, and name the Secret in %s.envFrom." (index . 0) (index . 1) (index . 0)) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* `found` where a setting with the name of a secret has a literal value, at any depth. Takes a part of a parsed file. */}}
-{{- define "eos.secretsIn" -}}
-{{- if kindIs "slice" . -}}
-{{- range . }}{{ include "eos.secretsIn" . }}{{ end -}}
-{{- else if kindIs "map" . -}}
-{{- range $key, $value := . -}}
-{{- if or (kindIs "map" $value) (kindIs "slice" $value) -}}
-{{- include "eos.secretsIn" $value -}}
-{{- else if and (regexMatch "(?i)(?:password|passwd|passphrase|secret|token|credential|user\\.info|connection[._-]?string|(?:secret|secret[._-]access|account|sas|api|private)[._-]?key(?:[._-]?pem)?|\\bkey\\.pem)$|account\\.key\\.|(?:^|header\\.|proxy[.-])authorization$" $key) $value (not (contains "${" ($value | toString))) -}}
-found
+{{/* Refuse a variable that shows a password. $(NAME) is a reference of Kubernetes. Takes (place in the values, env). */}}
+{{- define "eos.refuseSecretsOfPod" -}}
+{{- $at := index . 0 -}}
+{{- range index . 1 -}}
+{{- $value := regexReplaceAll "\\$\\((\\w+)\\)" (.value | default "") "$${${1}}" -}}
+{{- if include "eos.secretsIn" (list "" .name $value) -}}
+{{- fail (printf "%s.env: %s shows a password or a key, and everybody who may read pods would see it. Put the value into a Secret, and name the Secret in %s.envFrom or in valueFrom.secretKeyRef." $at .name $at) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A text in which the default takes the place of ${NAME:-default}: it is a part of the file, and so no secret. */}}
+{{- define "eos.withDefaults" -}}
+{{- regexReplaceAll "\\$\\{(?:env:)?[A-Za-z_]\\w*:-([^}]*)\\}" (. | replace "$${" "_{") "${1}" -}}
+{{- end -}}
+
+{{/* `found` where a value at any depth shows a secret: by its key, or by its text.
+   Takes (place: "", "notifications" or "headers", key, value). */}}
+{{- define "eos.secretsIn" -}}
+{{- $place := index . 0 -}}
+{{- $key := index . 1 -}}
+{{- $value := index . 2 -}}
+{{- if kindIs "slice" $value -}}
+{{- range $value }}{{ include "eos.secretsIn" (list $place $key .) }}{{ end -}}
+{{- else if kindIs "map" $value -}}
+{{- if eq $key "notifications" -}}
+{{- $place = "notifications" -}}
+{{- else if and (eq $place "notifications") (eq $key "headers") -}}
+{{- $place = "headers" -}}
+{{- end -}}
+{{- range $name, $each := $value }}{{ include "eos.secretsIn" (list $place $name $each) }}{{ end -}}
+{{- else if $value -}}
+{{- $written := include "eos.withDefaults" ($value | toString) -}}
+{{- $named := or (eq $place "headers") (regexMatch "(?i)(?:password|passwd|passphrase|secret|token|credential|user\\.info|connection[._-]?string|(?:secret|secret[._-]access|account|sas|api|private)[._-]?key(?:[._-]?pem)?|\\bkey\\.pem)$|account\\.key\\.|(?:^|header\\.|proxy[.-])authorization$" $key) -}}
+{{- $literal := regexReplaceAll "\\$\\{[^}]*\\}" $written "" -}}
+{{- $withoutPorts := regexReplaceAll "(://[^\\s/@:]*):[0-9]+([/?,]|$)" $literal "${1}${2}" -}}
+{{- if or (and $named $written (not (contains "${" $written))) (regexMatch "://[^\\s/@:\\[]*:[^@\\s]+@" $withoutPorts) (and (not (has $key (list "sql" "condition"))) (regexMatch "(?i)\\b(?:password|passwd|pwd|secret|token)=[\"']?[^\\s$\"',;&]" $written)) -}}
+found
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -113,8 +165,8 @@ app.kubernetes.io/component: {{ index . 1 | quote }}
 {{- define "eos.labels" -}}
 {{ include "eos.selector" . }}
 app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service | quote }}
+helm.sh/chart: {{ printf "%s-%s" (index . 0).Chart.Name (index . 0).Chart.Version | replace "+" "_" | quote }}
 {{- end -}}
 
 {{- define "eos.image" -}}

@@ -12,16 +12,16 @@ metadata:
   annotations:
     kubectl.kubernetes.io/default-container: eos
     {{- if not $of.existingConfigMap }}
-    checksum/spec: {{ list $of.spec $of.files | toJson | sha256sum }} # a changed spec restarts the pods
+    checksum/spec: {{ list $of.spec $of.files | toJson | sha256sum | quote }} # a changed spec restarts the pods
     {{- end }}
     {{- with $of.podAnnotations }}{{ toYaml . | nindent 4 }}{{ end }}
 spec:
-  serviceAccountName: {{ include "eos.serviceAccountName" . }}
+  serviceAccountName: {{ include "eos.serviceAccountName" . | quote }}
   automountServiceAccountToken: false # steps run in this pod
   enableServiceLinks: false # a Service named eos-ui would set EOS_UI_PORT
   terminationGracePeriodSeconds: {{ $of.terminationGracePeriodSeconds | int64 }}
   {{- with $of.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- with $root.Values.imagePullSecrets }}
   imagePullSecrets:
