@@ -149,7 +149,7 @@ def _check_authority(scheme: str, bucket: str) -> None:
         return
     example = EXAMPLES[SCHEMES.index(scheme)]
     if "@" in bucket and scheme == "hdfs":
-        message = "a URL of HDFS has no user here: the user is the one of Kerberos, or HADOOP_USER_NAME"
+        message = "a URL of HDFS has no user here: Kerberos or HADOOP_USER_NAME names it"
         raise ObjectAddressError(message, remedy=f"write {example}")
     if "@" in bucket:
         message = "a URL of a store has no credentials: they are options of the store, or in the environment"

@@ -85,7 +85,7 @@ class KnownSinks:
 
     @classmethod
     def of(cls, spec: Spec) -> KnownSinks:
-        """Those at the checkpoint location of this pipeline. Opens nothing. Raises HeadError."""
+        """The documents at the checkpoint location of this pipeline. Opens nothing. Raises HeadError."""
         earlier = LocalDocuments(spec.checkpoint.folder) if spec.checkpoint.is_scratch else None
         return cls(open_documents(spec), earlier)
 
