@@ -23,6 +23,8 @@ from twophase.values import CommitOutcome
 _LINEAR = 1.03
 _SIZE = Size(tasks=2, sinks=1, splits=2, stored=4)
 _SMALLEST = {"tasks": 20, "sinks": 20, "splits": 20, "stored": 40}
+_HELD = {"tasks": 80, "sinks": 80, "splits": 160, "stored": 160}
+"""Memory that is larger than the buffer of a file, which has 128 KiB in Python 3.14."""
 
 of_each = pytest.mark.parametrize("of", _SMALLEST)
 
@@ -79,7 +81,7 @@ def test_what_a_checkpoint_writes_and_holds_is_linear(tmp_path: Path, of: str) -
 
     assert growth(counted, _SMALLEST[of]) <= _LINEAR
     assert calls == [{"put_record": 1, "swap": 2}] * 4, "head is asked as often, however large a checkpoint is"
-    assert growth(held, 4 * _SMALLEST[of]) <= 1.25
+    assert growth(held, _HELD[of]) <= 1.25
 
 
 def test_a_start_rolls_back_in_linear_time() -> None:
