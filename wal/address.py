@@ -147,15 +147,15 @@ def _check_authority(scheme: str, bucket: str) -> None:
     """Raise ObjectAddressError for a mistake that has a known reason. Its text quotes nothing: it may be a password."""
     if scheme not in SCHEMES:
         return
-    example = EXAMPLES[SCHEMES.index(scheme)]
     if "@" in bucket and scheme == "hdfs":
         message = "a URL of HDFS has no user here: Kerberos or HADOOP_USER_NAME names it"
-        raise ObjectAddressError(message, remedy=f"write {example}")
-    if "@" in bucket:
+    elif "@" in bucket:
         message = "a URL of a store has no credentials: they are options of the store, or in the environment"
-        raise ObjectAddressError(message, remedy=f"write {example}")
-    if scheme != "hdfs" and not _BUCKET.fullmatch(bucket) and _BUCKET.fullmatch(bucket.lower()):
-        raise ObjectAddressError("the name of a bucket or container is in lower case", remedy=f"write {example}")
+    elif scheme != "hdfs" and not _BUCKET.fullmatch(bucket) and _BUCKET.fullmatch(bucket.lower()):
+        message = "the name of a bucket or container is in lower case"
+    else:
+        return
+    raise ObjectAddressError(message, remedy=f"write {EXAMPLES[SCHEMES.index(scheme)]}")
 
 
 def _checked(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

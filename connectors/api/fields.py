@@ -266,7 +266,7 @@ def local_path(value: object, info: ValidationInfo, others: Sequence[str] = ()) 
     text = value
     if scheme := _SCHEME.match(value):
         _check_scheme(scheme[1], scheme[2], others)
-        text = value[scheme.start(2) :][2:]
+        text = value[scheme.start(2) + len("//") :]
     path = Path(text).expanduser() if text.startswith("~/") else Path(text)  # in `./~/a` it is a folder of that name
     folder = info.context.folder if isinstance(info.context, Document) else Path.cwd()
     return Path(folder, path)

@@ -75,7 +75,7 @@ class Output:
 
     def line(self, value: object, style: str = "") -> Text:
         """As `text`, with line ends as escapes: a value that holds one does not look like two lines of ours."""
-        return Text(printable(self.mask(value)).replace("\n", r"\n"), style=style)
+        return Text(self.text(value).plain.replace("\n", r"\n"), style=style)
 
     def console(self, *, quiet: bool = False) -> Console:
         """Stdout as a rich console whose every write is masked. `quiet`: one that prints nothing."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -168,13 +168,13 @@ class KnownSinks:
 
     def _names(self, incarnation: str, sink: str) -> Mapping[int, str]:
         """By epoch."""
-        return dict(self._found(f"{_FOLDER}/{incarnation}", f"{sink_key(sink)}."))
-
-    def _found(self, folder: str, start: str) -> Iterator[tuple[int, str]]:
+        folder, start = f"{_FOLDER}/{incarnation}", f"{sink_key(sink)}."
+        found: dict[int, str] = {}
         for name in self.documents.names(folder):
             if name.startswith(start) and name.endswith(_MARK):
                 with suppress(ValueError):
-                    yield int(name.split(".")[-2], 16), f"{folder}/{name}"
+                    found[int(name.split(".")[-2], 16)] = f"{folder}/{name}"
+        return found
 
     def finding(self, head: HeadValue, sink: str) -> Finding:
         """Whether a start could go on without this sink, for `eos doctor`."""

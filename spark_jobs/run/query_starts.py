@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _AT_ONCE: Final = 4
-"""Of 200 that started at once on two cores, Spark ended 70: "Python worker failed to connect back"."""
+"""On two cores 200 started at once, and 70 of them failed: "Python worker failed to connect back"."""
 _LONGEST_S: Final = 10.0
 """As long as Spark waits for the process that plans a query."""
 _POLL_S: Final = 0.2

@@ -110,14 +110,14 @@ class AdaptiveAdmission:
 
     @property
     def limit_s(self) -> float:
-        """See Admission. No limit until a checkpoint was observed, because the first ones also wait for Spark."""
+        """Return infinity until a checkpoint was observed: the first ones also wait for Spark."""
         if not self._took_s:
             return math.inf
         expected_s = max(self.target_s, self._aim_s, self._took_s)
         return max(_OVERRUN * expected_s, _LEAST_LIMIT_S) * 2.0**self._overruns
 
     def overrun(self) -> bool:
-        """See Admission. Once the number is at its minimum, only the limit changes."""
+        """Take a quarter of the records, but no fewer than the minimum. The next tasks may take twice as long."""
         self._overruns = min(self._overruns + 1, _MOST_OVERRUNS)
         self._probed, self._since = (), 0
         self.records = max(round(self.records * _SHRINK), _LEAST)

@@ -129,7 +129,7 @@ def documents(request: pytest.FixtureRequest, tmp_path: Path) -> Documents:
 
 
 def only_name(documents: Documents) -> str:
-    """Of the one document."""
+    """Return the name of the only document."""
     (name,) = documents.names(f"sinks/{INCARNATION}")
     return f"sinks/{INCARNATION}/{name}"
 
