@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -42,7 +42,7 @@ from spark_jobs.page.live_view import Beside
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.multi_pipeline import FAIR, check_together, run_all, sessions_of
 from spark_jobs.run.runner import Runner
-from spark_jobs.run.standby import await_turn, warm_up
+from spark_jobs.run.standby import await_turn, kept_warm, warm_up
 from spark_jobs.run.stop_signals import StopSignals
 from spark_jobs.session.master import check_sinks
 from spark_jobs.session.spark_session import spark_session
@@ -70,7 +70,7 @@ class _Run:
     def run(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool, standby: bool = False) -> None:
         """Block until it ends; in its own thread. `standby`: wait until no other driver runs it, and after fencing."""
         each, shown = self, Listeners([self.progress, *beside.listeners])
-        while not standby or await_turn(self.spec, self.control.is_stopping, shown.on_state):
+        while not standby or self._await_turn(spark, shown.on_state):
             try:
                 each.run_now(spark, beside, until_caught_up=until_caught_up)
             except FencedError as error:
@@ -81,6 +81,10 @@ class _Run:
             else:
                 return
         shown.on_state("stopped")
+
+    def _await_turn(self, spark: SparkSession, on_state: Callable[[str], None]) -> bool:
+        with kept_warm(spark, self.spec):
+            return await_turn(self.spec, self.control.is_stopping, on_state)
 
     def run_now(self, spark: SparkSession, beside: Beside, *, until_caught_up: bool) -> None:
         """Block until it ends."""
