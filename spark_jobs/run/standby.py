@@ -21,12 +21,14 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from connectors.registry import open_requests, task_modules
+from connectors.registry import build_sink, build_source, open_requests, task_modules
 from connectors.spec import Spec
 from eos.errors import HeadError
 from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.run.control import pause
+from spark_jobs.run.pipeline import root_rows
 from spark_jobs.session.master import is_local
+from spark_jobs.session.worker_daemon import OF_ALL
 from twophase.requests import ALIVE, Channel
 
 _log: Final = logging.getLogger("eos.runner")
@@ -115,11 +117,17 @@ def _named(lock: RunLock | None) -> str:
 
 
 def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
-    """Run a small query, so the first checkpoint finds Python's workers and Spark's classes loaded.
+    """Build each query as its start will, and run a small one: modules and Spark's classes are loaded then.
 
-    Blocks for seconds. Called once, by a standby, which waits anyway. Raises Spark's errors.
+    Blocks for seconds. Called once, by a standby, which waits anyway. Raises ConnectorError as the build of the query
+    does, and Spark's errors.
     """
     load = _loader(specs)
+    load(iter(()))  # this process recovers the sinks
+    for spec in specs:
+        for entry in spec.outputs:
+            build_sink(spec, entry)
+        root_rows(spark, spec, [build_source(entry) for entry in spec.sources])
 
     def on_batch(frame: DataFrame, _number: int) -> None:
         frame.mapInArrow(load, frame.schema).collect()
@@ -159,7 +167,7 @@ def kept_warm(spark: SparkSession, spec: Spec) -> Iterator[None]:
 
 def _loader(specs: Sequence[Spec]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return a function that loads, on a worker, what the tasks of these need."""
-    modules = sorted({module for spec in specs for module in task_modules(spec)})
+    modules = [*OF_ALL, *sorted({module for spec in specs for module in task_modules(spec)})]
 
     def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for module in modules:

@@ -22,7 +22,8 @@ from pyspark import daemon
 
 MODULES: Final = "EOS_TASK_MODULES"
 """Variable with the names of what the connectors' tasks need, separated by commas."""
-_OF_ALL: Final = ("numpy.random", "pandas", "pyarrow.compute", "spark_jobs.batch.writing")
+OF_ALL: Final = ("numpy.random", "pandas", "pyarrow.compute", "spark_jobs.batch.writing")
+"""What the tasks of every pipeline need."""
 _OF_TASKS: Final = "pyspark.worker"
 """The kind of worker that Spark asks this daemon for; it has other daemons for other kinds, which load little."""
 
@@ -30,7 +31,7 @@ _OF_TASKS: Final = "pyspark.worker"
 def load() -> None:
     """Import it all, and keep garbage collection in each worker away from it, so that its memory stays shared."""
     with redirect_stdout(sys.stderr):  # Spark reads from stdout where the daemon listens
-        for name in (*_OF_ALL, *filter(None, os.environ.get(MODULES, "").split(","))):
+        for name in (*OF_ALL, *filter(None, os.environ.get(MODULES, "").split(","))):
             with suppress(Exception):  # whatever it is, the task that needs the module tells it
                 import_module(name)
     import numpy as np
