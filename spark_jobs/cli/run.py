@@ -42,8 +42,9 @@ from spark_jobs.page.live_view import Beside
 from spark_jobs.run.control import StopControl
 from spark_jobs.run.multi_pipeline import FAIR, check_together, run_all, sessions_of
 from spark_jobs.run.runner import Runner
-from spark_jobs.run.standby import await_turn, kept_warm, warm_up
+from spark_jobs.run.standby import await_turn
 from spark_jobs.run.stop_signals import StopSignals
+from spark_jobs.run.warm_up import kept_warm, warm_up
 from spark_jobs.session.master import check_sinks
 from spark_jobs.session.spark_session import spark_session
 from spark_jobs.session.stderr_log import StderrLog

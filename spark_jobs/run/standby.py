@@ -7,28 +7,16 @@ only when to begin: head keeps two drivers apart (R1). If the other driver was o
 
 from __future__ import annotations
 
-import importlib
 import logging
-import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
-import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
-from connectors.registry import build_sink, build_source, open_requests, task_modules
+from connectors.registry import open_requests
 from connectors.spec import Spec
 from eos.errors import HeadError
 from spark_jobs.observe.run_lock import RunLock, running
 from spark_jobs.run.control import pause
-from spark_jobs.run.pipeline import root_rows
-from spark_jobs.session.master import is_local
-from spark_jobs.session.worker_daemon import OF_ALL
 from twophase.requests import ALIVE, Channel
 
 _log: Final = logging.getLogger("eos.runner")
@@ -39,7 +27,6 @@ SILENCE_S: Final = 5.0
 _EVERY_S: Final = 1.0
 _EXPIRES_S: Final = 600.0
 """By the clock of the driver's machine, which may differ by this. The standby withdraws the request long before."""
-_USE_EVERY_S: Final = 20.0
 _POLL_S: Final = 0.1
 _POLLS: Final = 3
 """A driver that has not answered yet may miss so many polls. After the first request it polls each second."""
@@ -114,64 +101,3 @@ def _running(spec: Spec) -> RunLock | None:
 
 def _named(lock: RunLock | None) -> str:
     return f"process {lock.pid} at {lock.host}" if lock is not None else "a driver on another machine"
-
-
-def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
-    """Build each query as its start will, and run a small one: modules and Spark's classes are loaded then.
-
-    Blocks for seconds. Called once, by a standby, which waits anyway. Raises ConnectorError as the build of the query
-    does, and Spark's errors.
-    """
-    load = _loader(specs)
-    load(iter(()))  # this process recovers the sinks
-    for spec in specs:
-        for entry in spec.outputs:
-            build_sink(spec, entry)
-        root_rows(spark, spec, [build_source(entry) for entry in spec.sources])
-
-    def on_batch(frame: DataFrame, _number: int) -> None:
-        frame.mapInArrow(load, frame.schema).collect()
-
-    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", spark.sparkContext.defaultParallelism)
-    with tempfile.TemporaryDirectory(prefix="eos-") as folder:
-        writer = rows.load().writeStream.foreachBatch(on_batch).option("checkpointLocation", f"file://{folder}")
-        writer.trigger(availableNow=True).start().awaitTermination()
-
-
-@contextmanager
-def kept_warm(spark: SparkSession, spec: Spec) -> Iterator[None]:
-    """Use the cluster's Python workers as long as the block runs, since Spark ends each that is idle for a minute.
-
-    Without a cluster there is nothing to keep: Spark forks workers from a process that has loaded everything.
-    """
-    if is_local(spec.spark.master):
-        yield
-        return
-    load, over = _loader([spec]), threading.Event()
-
-    def use() -> None:
-        while not over.wait(_USE_EVERY_S):
-            cores = spark.sparkContext.defaultParallelism
-            rows = spark.range(cores, numPartitions=cores)
-            try:
-                rows.mapInArrow(load, rows.schema).collect()
-            except (PySparkException, Py4JError) as error:
-                _log.warning("the standby of %s cannot keep Python's workers: %s", spec.pipeline, error)
-
-    threading.Thread(target=use, name=f"{spec.pipeline} standby", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
-def _loader(specs: Sequence[Spec]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function that loads, on a worker, what the tasks of these need."""
-    modules = [*OF_ALL, *sorted({module for spec in specs for module in task_modules(spec)})]
-
-    def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for module in modules:
-            importlib.import_module(module)
-        return batches
-
-    return load

@@ -23,7 +23,7 @@ from pyspark import daemon
 MODULES: Final = "EOS_TASK_MODULES"
 """Variable with the names of what the connectors' tasks need, separated by commas."""
 OF_ALL: Final = ("numpy.random", "pandas", "pyarrow.compute", "spark_jobs.batch.writing")
-"""What the tasks of every pipeline need."""
+"""Modules that the tasks of every pipeline need."""
 _OF_TASKS: Final = "pyspark.worker"
 """The kind of worker that Spark asks this daemon for; it has other daemons for other kinds, which load little."""
 
