@@ -18,7 +18,7 @@ from connectors.owner import Owner
 from connectors.sql.mysql.target import Target
 from connectors.stores.token import Token, decode_token
 from spark_jobs.adapters.kafka_format import _decoded, _encoded
-from spark_jobs.query import kept_state
+from spark_jobs.query import state_manifest
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.run.known_sinks import KnownSink
 from spark_jobs.savepoints import manifest as manifests
@@ -119,11 +119,11 @@ KINDS: Final[dict[str, Kind]] = {
         refusal="/savepoint has format 3, which is read from format 2 on; this version reads 1",
     ),
     "kept-state": Kind(
-        ("spark_jobs/query/kept_state.py:_dump", "spark_jobs/query/kept_state.py:encode"),
-        ("spark_jobs/query/kept_state.py", 1),
-        lambda content: kept_state.decode(content, "the manifest"),
+        ("spark_jobs/query/state_manifest.py:_dump", "spark_jobs/query/state_manifest.py:encode"),
+        ("spark_jobs/query/state_manifest.py", 1),
+        lambda content: state_manifest.decode(content, "the manifest"),
         stored.KEPT_STATE,
-        lambda: kept_state.encode(stored.KEPT_STATE),
+        lambda: state_manifest.encode(stored.KEPT_STATE),
         refusal="the manifest has format 3, which is read from format 2 on; this version reads 1",
     ),
     "plan": Kind(

@@ -28,10 +28,10 @@ from spark_jobs.observe.history.store import History
 from spark_jobs.observe.lag import Lag, SourceLag, read_lag, write_lag
 from spark_jobs.observe.run_lock import RunLock, _living
 from spark_jobs.observe.withheld import WithheldSplit, read_withheld
-from spark_jobs.query.kept_state import KeptState, Located
 from spark_jobs.query.pacing.admission import AdaptiveAdmission
 from spark_jobs.query.pacing.pacing import RememberedAdmission
 from spark_jobs.query.source_offset import SourceOffset
+from spark_jobs.query.state_manifest import KeptState, Located
 from spark_jobs.run.known_sinks import KnownSink
 from spark_jobs.savepoints import job as jobs
 from spark_jobs.savepoints import plan as plans

@@ -16,28 +16,34 @@ that it has kept. `tests/model/kept_state.py` tries every order of the requests 
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import re
-import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from eos.errors import HeadFormatError, IdentityError, SavepointError
-from spark_jobs.query.state_files import hash_of, inside, needed, operator_at, state_ids
+from spark_jobs.query.state_files import hash_of, needed, operator_at, state_ids
+from spark_jobs.query.state_manifest import (
+    RESTORE,
+    KeptState,
+    Located,
+    choices,
+    decode,
+    encode,
+    manifest_name,
+    pack_name,
+    unneeded,
+)
 from twophase import faults
-from twophase.codec import check_readable, sha256_of
+from twophase.codec import sha256_of
 from wal.errors import ObjectExistsError, ObjectMissingError, StorageError
 from wal.storage import Storage
 
 _log = logging.getLogger("eos.state")
 
-FORMAT: Final = 1
-_MANIFEST: Final = re.compile(r"(?P<checkpoint>[0-9]{12})\.(?P<epoch>[0-9]{8,})\.state")
-_PACK: Final = re.compile(r"(?P<epoch>[0-9]{8,})\.[0-9a-f]{16}\.files")
 _PACK_BYTES: Final = 64 * 1024 * 1024
 """A pack is closed when it has reached this size. A restore reads whole packs, several at a time."""
 _AT_ONCE: Final = 4
@@ -45,57 +51,7 @@ _AT_ONCE: Final = 4
 _SPARSE: Final = 4
 """The needed files of a pack are sent once more when they are less than this part (1/4) of its bytes."""
 _CHUNK: Final = 1024 * 1024
-_RESTORE: Final = "restore the object from an older version of it, or from a backup"
 _OPERATOR: Final = re.compile(r"state/(?P<operator>[0-9]+)/_metadata/.*")
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where the bytes of a file are."""
-
-    pack: str
-    offset: int
-    bytes: int
-    sha256: str
-
-
-@dataclass(frozen=True, slots=True)
-class KeptState:
-    """The state after a checkpoint, as it is stored."""
-
-    checkpoint_id: int
-    files: Mapping[str, Located]  # by path in Spark's folder
-    packs: Mapping[str, int]  # that hold these files -> their bytes
-
-    @property
-    def bytes(self) -> int:
-        """Size of all files."""
-        return sum(each.bytes for each in self.files.values())
-
-
-def choices(names: Collection[str], completed: int, oldest: int = -1) -> list[str]:
-    """Return the manifests that a start may use, best first: after the newest completed checkpoint, or before it.
-
-    `oldest`: none of an older checkpoint than this one, which Spark cannot repeat.
-    """
-    found = [match for name in names if (match := _MANIFEST.fullmatch(name))]
-    usable = [each for each in found if int(each["checkpoint"]) in range(max(completed - 1, oldest), completed + 1)]
-    usable.sort(key=lambda each: (int(each["checkpoint"]), int(each["epoch"])), reverse=True)
-    return [each[0] for each in usable]
-
-
-def unneeded(names: Collection[str], kept: Mapping[str, Collection[str]], epoch: int) -> list[str]:
-    """Return the objects that the driver of this epoch may delete, manifests first.
-
-    Args:
-        names: the objects that exist.
-        kept: the manifests to keep, each with its packs.
-        epoch: of the driver, which has listed `names` after it had published its newest manifest.
-    """
-    needed_packs = {pack for packs in kept.values() for pack in packs}
-    found = [match for name in names if (match := _MANIFEST.fullmatch(name) or _PACK.fullmatch(name))]
-    deleted = [m for m in found if int(m["epoch"]) <= epoch and m[0] not in kept and m[0] not in needed_packs]
-    return [match[0] for match in sorted(deleted, key=lambda match: (match.re is _PACK, match[0]))]
 
 
 @dataclass(slots=True)
@@ -164,7 +120,7 @@ class StateStore:
         for at in sent.values():
             sizes[at.pack] = max(sizes.get(at.pack, 0), at.offset + at.bytes)
         packs = {at.pack: sizes[at.pack] for at in files.values()}
-        name = f"{checkpoint_id:012d}.{self.epoch:08d}.state"
+        name = manifest_name(checkpoint_id, self.epoch)
         faults.point("state-sent", checkpoint_id)
         kept = self._publish(name, KeptState(checkpoint_id, files, packs))
         faults.point("state-kept", checkpoint_id)
@@ -262,7 +218,7 @@ class StateStore:
             return {path: at for pack in sent for path, at in pack.items()}
 
     def _send_pack(self, folder: Path, paths: Sequence[str]) -> dict[str, Located]:
-        name, offset, sent = f"{self.epoch:08d}.{secrets.token_hex(8)}.files", 0, {}
+        name, offset, sent = pack_name(self.epoch), 0, {}
         writer = self.storage.create(f"{self.incarnation}/{name}")
         try:
             for path in paths:
@@ -299,7 +255,7 @@ class StateStore:
                 if _copy(content, partial, at.bytes) != at.sha256:
                     partial.unlink()
                     message = f"{path} in {self.storage.describe()}/{self.incarnation}/{pack} has other bytes"
-                    raise HeadFormatError(message, remedy=_RESTORE)
+                    raise HeadFormatError(message, remedy=RESTORE)
                 if match := _OPERATOR.fullmatch(path):  # it names Spark's folder
                     number = int(match["operator"])
                     partial.write_text(operator_at(partial.read_text(), folder / "state" / str(number), number))
@@ -324,47 +280,6 @@ class StateStore:
 
 def _since(oldest: int, states: Mapping[str, KeptState]) -> dict[str, KeptState]:
     return {name: each for name, each in states.items() if each.checkpoint_id >= oldest}
-
-
-def encode(kept: KeptState) -> bytes:
-    """JSON, with a hash of itself."""
-    packs = sorted(kept.packs)
-    number = {pack: index for index, pack in enumerate(packs)}
-    files = {path: [number[at.pack], at.offset, at.bytes, at.sha256] for path, at in sorted(kept.files.items())}
-    document: dict[str, Any] = {
-        "format": FORMAT,
-        "checkpoint_id": kept.checkpoint_id,
-        "packs": [[pack, kept.packs[pack]] for pack in packs],
-        "files": files,
-    }
-    return _dump({**document, "checksum": sha256_of(_dump(document))})
-
-
-def decode(content: bytes, place: str) -> KeptState:
-    """Return the value that `encode` was given. `place`: for messages. Raises HeadFormatError."""
-    try:
-        document = json.loads(content)
-        check_readable(document, place, FORMAT)
-        if document.pop("checksum") != sha256_of(_dump(document)):
-            message = f"{place} is damaged: its content does not match its checksum"
-            raise HeadFormatError(message, remedy=_RESTORE)
-        packs = {str(name): int(size) for name, size in document["packs"]}
-        names = list(packs)
-        files = {
-            inside(path): Located(names[pack], _count(offset), _count(size), sha256)
-            for path, (pack, offset, size, sha256) in document["files"].items()
-        }
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        message = f"{place} is damaged: {error!r}"
-        raise HeadFormatError(message, remedy=_RESTORE) from error
-    return KeptState(document["checkpoint_id"], files, packs)
-
-
-def _count(number: int) -> int:
-    """Return a number of bytes. Raises ValueError for a negative one, TypeError for another type."""
-    if number < 0:
-        raise ValueError(number)
-    return number
 
 
 def _files_of(folder: Path, checkpoint_id: int) -> list[str]:
@@ -395,7 +310,3 @@ def _copy(content: BinaryIO, target: Path, size: int) -> str:
             digest.update(chunk)
             size -= file.write(chunk)
     return digest.hexdigest()
-
-
-def _dump(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from spark_jobs.query.kept_state import choices, unneeded
+from spark_jobs.query.state_manifest import choices, unneeded
 
 DRIVERS: Final = 3
 LAST: Final = 2

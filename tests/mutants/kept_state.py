@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutants.mutant import Mutant
 
 _STORE: Final = "spark_jobs/query/kept_state.py"
+_MANIFEST: Final = "spark_jobs/query/state_manifest.py"
 _TESTS: Final = "tests/spark_jobs/query/test_kept_state.py"
 _HISTORIES: Final = "tests/spark_jobs/query/test_kept_state_histories.py"
 _LOG_TESTS: Final = "tests/spark_jobs/query/test_rebuilt_spark_log.py"
@@ -24,7 +25,7 @@ MUTANTS: Final = (
     Mutant(
         name="a driver deletes the state of a newer one",
         rule="H38",
-        path=_STORE,
+        path=_MANIFEST,
         before='if int(m["epoch"]) <= epoch and ',
         after="if ",
         caught_by=(f"{_TESTS}::test_objects_of_newer_drivers_and_strangers_are_never_deleted",),
@@ -48,7 +49,7 @@ MUTANTS: Final = (
     Mutant(
         name="a start takes the state of the oldest driver",
         rule="H38",
-        path=_STORE,
+        path=_MANIFEST,
         before='int(each["epoch"])), reverse=True)',
         after='-int(each["epoch"])), reverse=True)',
         caught_by=(_MODEL,),

@@ -13,8 +13,9 @@ import pytest
 
 from eos.errors import HeadFormatError, IdentityError
 from spark_jobs.query import kept_state
-from spark_jobs.query.kept_state import KeptState, Located, StateStore, choices, decode, encode, unneeded
+from spark_jobs.query.kept_state import StateStore
 from spark_jobs.query.state_files import needed
+from spark_jobs.query.state_manifest import KeptState, Located, choices, decode, encode, unneeded
 from tests import savepoint_files as files
 from wal.errors import StorageError
 from wal.local import LocalStorage

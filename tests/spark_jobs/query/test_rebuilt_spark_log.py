@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from eos.errors import HeadError, IdentityError, SavepointError
-from spark_jobs.query.kept_state import KeptState, StateStore
+from spark_jobs.query.kept_state import StateStore
 from spark_jobs.query.rebuilt_spark_log import RebuiltSparkLog
 from spark_jobs.query.spark_log import LocalSparkLog
 from spark_jobs.query.state_files import needed
 from spark_jobs.query.state_keeping import StateKeeping
+from spark_jobs.query.state_manifest import KeptState
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
 from tests import savepoint_files as files
 from twophase.head_value import HeadValue, Origin
