@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class EnvironmentSecrets(Secrets):
-    """`${env:NAME}`: the environment of the command."""
+    """`${env:NAME}`: the environment of the command, without a newline at the end, which Kubernetes keeps."""
 
     api_version: ClassVar[int] = 1
 
@@ -30,7 +30,7 @@ class EnvironmentSecrets(Secrets):
             raise UnresolvedError(found, f"${{env:{near}}}" if near else "") from None
         if not _is_text(value):
             raise UnresolvedError(f"the environment variable {name} is not valid UTF-8")
-        return value
+        return _without_newline(value)
 
 
 class FileSecrets(Secrets):
@@ -61,7 +61,7 @@ def _content(path: Path, name: str) -> str:
         if len(content) > _MAX_FILE_BYTES:
             found = f"the file {name} is larger than {_MAX_FILE_BYTES} bytes"
             raise UnresolvedError(found)
-        return content.decode().removesuffix("\n").removesuffix("\r")
+        return _without_newline(content.decode())
     except UnicodeDecodeError:
         found = f"the file {name} is not valid UTF-8"
         raise UnresolvedError(found) from None
@@ -69,6 +69,10 @@ def _content(path: Path, name: str) -> str:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
         found = f"the file {name} cannot be read: {reason}"
         raise UnresolvedError(found) from None
+
+
+def _without_newline(text: str) -> str:
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _is_text(value: str) -> bool:

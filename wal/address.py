@@ -45,6 +45,8 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]")
 _NAMENODE: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?")
 """A host with the port of the namenode's RPC, or the name of a nameservice."""
+_REGION: Final = re.compile(r"[a-z0-9-]{1,64}")
+_SWITCHES: Final = {"allow_http", "skip_signature", "virtual_hosted_style_request"}
 _STEP: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._=-]+")
 _MAX_PREFIX: Final = 700  # characters; a key has at most 1024 bytes, and the names below it 200
 _ELSEWHERE: Final = {
@@ -128,9 +130,7 @@ class ObjectAddress:
         _check_authority(scheme, bucket)
         if scheme not in SCHEMES or not (_NAMENODE if scheme == "hdfs" else _BUCKET).fullmatch(bucket):
             raise ObjectAddressError("this is not the URL of an object store", remedy=f"write {', '.join(EXAMPLES)}")
-        if len(prefix) > _MAX_PREFIX or not all(_STEP.fullmatch(step) for step in prefix.split("/")):
-            message = "the prefix below the bucket is missing, too long, or has more than A-Z a-z 0-9 . _ = -"
-            raise ObjectAddressError(message, remedy=f"give it one of its own, such as {scheme}://{bucket}/eos/log")
+        _check_prefix(scheme, bucket, prefix)
         checked = _checked(scheme, options or {})
         if scheme == "hdfs":
             _check_namenodes(bucket, options or {})
@@ -158,10 +158,38 @@ def _check_authority(scheme: str, bucket: str) -> None:
     raise ObjectAddressError(message, remedy=f"write {EXAMPLES[SCHEMES.index(scheme)]}")
 
 
+def _check_prefix(scheme: str, bucket: str, prefix: str) -> None:
+    """Raise ObjectAddressError. Its text quotes nothing: a signature may stand behind `?`."""
+    remedy = f"write {scheme}://{bucket}/eos/log, or another prefix"
+    if not prefix:
+        message = "the prefix below the bucket is missing"
+    elif "?" in prefix:
+        message, remedy = (
+            "a URL of a store has no parameters",
+            f"write {scheme}://{bucket}/eos/log, and its options apart",
+        )
+    elif len(prefix) > _MAX_PREFIX:
+        message = f"the prefix below the bucket has more than {_MAX_PREFIX} characters"
+    elif not all(_STEP.fullmatch(step) for step in prefix.split("/")):
+        message = "the prefix below the bucket has an empty part, or other characters than A-Z a-z 0-9 . _ = -"
+    else:
+        return
+    raise ObjectAddressError(message, remedy=remedy)
+
+
 def _checked(scheme: str, options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     if unknown := sorted(options.keys() - OPTIONS[scheme]):
         message = f"{scheme}:// has no option {', '.join(unknown)}"
-        raise ObjectOptionsError(message, remedy=f"there are {', '.join(OPTIONS[scheme])}")
+        raise ObjectOptionsError(message, remedy=f"write {', '.join(OPTIONS[scheme])}")
+    for name in sorted(options.keys() & _SWITCHES):
+        if options[name] not in ("true", "false"):
+            raise ObjectOptionsError(f"the option {name} is neither true nor false", remedy="write true or false")
+    if not _REGION.fullmatch(options.get("region", "auto")):
+        message = "the option region has other characters than a-z 0-9 -"
+        raise ObjectOptionsError(message, remedy="write a region such as eu-central-1")
+    if ("access_key_id" in options) != ("secret_access_key" in options):
+        message = "the options access_key_id and secret_access_key are one login"
+        raise ObjectOptionsError(message, remedy="write both, or neither: then the environment has the credentials")
     if scheme == "az" and not options.get("account_name"):
         raise ObjectOptionsError("az:// needs to know the storage account", remedy="give the option account_name")
     endpoint = options.get("endpoint", "https://default")

@@ -279,7 +279,7 @@ def _check_scheme(scheme: str, slashes: str, others: Sequence[str]) -> None:
     """
     is_file = scheme.lower() == "file"
     if not is_file and len(slashes) >= 2:
-        raise wrong(f"not built yet: '{scheme}://'", "a path on a local disk", *others)
+        raise wrong(f"'{scheme}://' is not possible here", "a path on a local disk", *others)
     if not is_file or len(slashes) < 3:
         found = f"'{scheme}:{slashes}' is not the beginning of a URL"
         raise wrong(found, "file:///path", *others, f"./{scheme}:/… for a folder of this name")

@@ -45,8 +45,6 @@ def compose(node: Node, environ: Mapping[str, str], report: Report, read: Read, 
 
 
 def _composed(node: yaml_reader.Mapping, environ: Mapping[str, str], report: Report, read: Read) -> Node:
-    if node.entries.keys().isdisjoint(("include", "profiles")):
-        return node
     own, included = _taken(node, "include")
     for path in reversed(list(_paths(included, report))):
         file = str(path)
@@ -67,6 +65,9 @@ def _composed(node: yaml_reader.Mapping, environ: Mapping[str, str], report: Rep
 def _with_profile(node: yaml_reader.Mapping, name: str, report: Report) -> Node:
     rest, profiles = _taken(node, "profiles")
     if profiles is None:
+        if name:
+            found = f"the profile '{name}' is chosen (`--profile` or {PROFILE}), and the spec has no profiles"
+            report(Mistake("", node.line, found))
         return rest
     if not isinstance(profiles, yaml_reader.Mapping):
         report(Mistake("profiles", profiles.line, "wrong type", ("a mapping from a profile's name to keys of a spec",)))

@@ -164,7 +164,8 @@ def _address(key: str, place: Path | str | None, options: dict[str, str]) -> Obj
             at = f"{key}_options" if isinstance(error, ObjectOptionsError) else key
             raise wrong(error.message, error.remedy.removeprefix("write "), at=at) from None
     if options:
-        raise wrong(f"options of an object store, and no such {key}", *EXAMPLES, at=f"{key}_options")
+        found = f"`{key}` is no URL of a store, and only such a URL has options"
+        raise wrong(found, *EXAMPLES, at=f"{key}_options")
     return None
 
 

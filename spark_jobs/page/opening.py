@@ -75,7 +75,7 @@ def given_token(file: Path | None, environment: Mapping[str, str], variable: str
     if file is None and variable not in environment:
         return None
     try:
-        token = environment[variable] if file is None else file.read_text().strip()
+        token = (environment[variable] if file is None else file.read_text()).strip()
     except (OSError, UnicodeDecodeError) as error:
         message = f"the token of the page cannot be read from {file}: {error}"
         raise PageError(message, remedy="name a file with one line") from error

@@ -35,6 +35,7 @@ MUTANTS: Final = (
     "takes the oldest driver's state",
     "deletes at its start",
     "does not keep other drivers' manifests",
+    "lists a store that leaves out a manifest which was there before",
 )
 
 MUTANTS_OF_RESCALE: Final = (
@@ -287,6 +288,9 @@ class _Turn:
         if driver.listed is not None:
             return driver
         listed, kept = self.store.names, dict(driver.kept)
+        if self.mutant == "lists a store that leaves out a manifest which was there before":
+            others = [name for name, _ in self.store.manifests if int(name[13:21]) != driver.epoch]
+            listed -= {*others[-1:]}
         if self.mutant != "does not keep other drivers' manifests":
             for name in choices(listed, driver.keeping):
                 kept.setdefault(name, self.store.read(name) or ())

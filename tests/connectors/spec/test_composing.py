@@ -216,6 +216,12 @@ def test_a_profile_has_no_profiles(tmp_path: Path) -> None:
             "prd",
             "spec.yaml:6: profiles: unknown profile 'prd'; did you mean 'prod'? allowed: dev, prod",
         ),
+        (
+            SPEC.partition("profiles:")[0],
+            COMMON,
+            "prod",
+            "the profile 'prod' is chosen (`--profile` or EOS_PROFILE), and",
+        ),
         (SPEC.replace("common.yaml", "comon.yaml"), COMMON, "", "include: comon.yaml cannot be read: No such file"),
         (SPEC, "include: spec.yaml\n", "", "common.yaml:1: include: an included file includes no other file"),
         (SPEC, "- a\n", "", "common.yaml:1: an included file is a mapping with keys of a spec"),

@@ -80,9 +80,9 @@ SPELLINGS = [
     ("abfss://c-1@acct.dfs.core.windows.net/a/b", "abfss:// is", "az://c-1/a/b with the option account_name: acct"),
     ("wasbs://c-1@acct.blob.core.windows.net/a", "wasbs:// is", "az://c-1/a with the option account_name: acct"),
     ("S3A://bucket/x", "s3a:// is how", "s3://bucket/x"),
-    ("viewfs://host/x", "not built yet: 'viewfs://'", "s3://bucket/prefix"),
+    ("viewfs://host/x", "'viewfs://' is not possible here", "s3://bucket/prefix"),
     ("webhdfs://host:9870/x", "webhdfs:// is HDFS over HTTP", "hdfs://namenode:8020/path"),
-    ("s3://bucket", "the prefix below the bucket is missing", "such as s3://bucket/eos/log"),
+    ("s3://bucket", "the prefix below the bucket is missing", "s3://bucket/eos/log, or another prefix"),
     ("s3://Bucket/x", "the name of a bucket or container is in lower case", "s3://bucket/prefix"),
     ("s3://key:word@bucket/x", "a URL of a store has no credentials: they are options", "s3://bucket/prefix"),
     ("az://c-1@acct/x", "a URL of a store has no credentials", "az://container/prefix"),
@@ -108,8 +108,8 @@ OPTION_MISTAKES = [
     ("log: s3://b-1/x, log_options: {account_key: x}", "no option account_key"),
     ('log: s3://b-1/x, log_options: {endpoint: "http://h:1"}', "has no TLS"),
     (f'log: s3://b-1/x, log_options: {{endpoint: "https://k:{SECRET}@h"}}', "the endpoint is not a URL"),
-    ("log_options: {region: x}", "options of an object store, and no such log"),
-    ("log: waiting, log_options: {region: x}", "options of an object store, and no such log"),
+    ("log_options: {region: x}", "`log` is no URL of a store, and only such a URL has options"),
+    ("log: waiting, log_options: {region: x}", "`log` is no URL of a store, and only such a URL has options"),
 ]
 
 

@@ -75,7 +75,7 @@ SINGLE = [
     ("pipeline: orders", 'pipeline: "a\\nb"', 1, "pipeline", "cannot be printed"),
     ("pipeline: orders\n", "version: 1\n", 1, "pipeline", "missing key 'pipeline'"),
     ("  location: ./checkpoints\n", "", 2, "checkpoint.location", "missing key 'location'"),
-    ("location: ./checkpoints", "location: viewfs://b/x", 3, "checkpoint.location", "not built yet: 'viewfs://'"),
+    ("location: ./checkpoints", "location: viewfs://b/x", 3, "checkpoint.location", "'viewfs://' is not possible here"),
     ("location: ./checkpoints", "location: [x]", 3, "checkpoint.location", "a list is not a path"),
     ("interval: 2s", "interval: 2", 4, "checkpoint.interval", "2 has no unit; did you mean '2s'?"),
     ("interval: 2s", "interval: 2m", 4, "checkpoint.interval", "unknown unit 'm' in '2m'; did you mean '2min'?"),

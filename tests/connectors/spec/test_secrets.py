@@ -122,6 +122,13 @@ def test_a_long_value_is_masked_before_it_is_cut(tmp_path: Path) -> None:
     assert "s3cr" not in str(caught.value)
 
 
+def test_a_variable_ends_before_its_newline(tmp_path: Path) -> None:
+    """`kubectl create secret --from-file` keeps the file's own."""
+    spec = load_spec(write(tmp_path, TEXT), {"PASSWORD": f"{PASSWORD}\n"})
+    assert PASSWORD in spec.sinks[0].url.reveal()  # type: ignore[attr-defined]
+    assert "\n" not in spec.sinks[0].url.reveal()  # type: ignore[attr-defined]
+
+
 def test_an_unset_variable_does_not_show_its_neighbours(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         load_spec(write(tmp_path, TEXT), {"PASSWORT": PASSWORD})

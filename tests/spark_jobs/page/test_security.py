@@ -394,6 +394,7 @@ def test_the_token_is_made_or_given(tmp_path: Path, spec: Spec) -> None:
     file.write_text(f"{TOKEN}\n")
     assert given_token(file, {"EOS_UI_TOKEN": "another-token-of-somebody"}) == TOKEN
     assert given_token(None, {"EOS_UI_TOKEN": TOKEN}) == TOKEN
+    assert given_token(None, {"EOS_UI_TOKEN": f"{TOKEN}\n"}) == TOKEN
     assert given_token(None, {}) is None
     assert (
         given_token(None, {"EOS_UI_TOKEN": TOKEN, "EOS_UI_READ_TOKEN": READ_TOKEN}, READ_TOKEN_VARIABLE) == READ_TOKEN

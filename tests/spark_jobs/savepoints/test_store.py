@@ -403,7 +403,7 @@ def test_options_of_a_url_are_of_the_store_of_the_spec(
     [
         ("s3a://bucket/a", "s3a:// is how Spark and Hadoop spell it"),
         ("s3://bucket", "the prefix below the bucket is missing"),
-        ("s3://bucket/a/../b", "the prefix below the bucket is missing"),
+        ("s3://bucket/a/../b", "the prefix below the bucket has an empty part, or other characters"),
         ("az://container/a", "az:// needs to know the storage account"),
         ("https://host/a", "is not the URL of an object store"),
         ("file:/backup", "is not the URL of an object store"),
