@@ -164,7 +164,7 @@ def _address(key: str, place: Path | str | None, options: dict[str, str]) -> Obj
             at = f"{key}_options" if isinstance(error, ObjectOptionsError) else key
             raise wrong(error.message, error.remedy.removeprefix("write "), at=at) from None
     if options:
-        found = f"`{key}` is no URL of a store, and only such a URL has options"
+        found = f"`{key}` is not the URL of a store, and only such a URL has options"
         raise wrong(found, *EXAMPLES, at=f"{key}_options")
     return None
 

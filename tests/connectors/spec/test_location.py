@@ -103,7 +103,7 @@ def test_a_folder_whose_name_has_a_colon(name: str, tmp_path: Path) -> None:
         ("location: hdfs://ns/a, location_options: {principal: p}", "principal and keytab are one login"),
         (
             "location: state, location_options: {region: x}",
-            "`location` is no URL of a store, and only such a URL has options",
+            "`location` is not the URL of a store, and only such a URL has options",
         ),
         ("location: s3://bucket/a, location_options: {regoin: x}", "no option regoin"),
         ("location: state, scratch: here", "everything is at `location`"),

@@ -108,8 +108,8 @@ OPTION_MISTAKES = [
     ("log: s3://b-1/x, log_options: {account_key: x}", "no option account_key"),
     ('log: s3://b-1/x, log_options: {endpoint: "http://h:1"}', "has no TLS"),
     (f'log: s3://b-1/x, log_options: {{endpoint: "https://k:{SECRET}@h"}}', "the endpoint is not a URL"),
-    ("log_options: {region: x}", "`log` is no URL of a store, and only such a URL has options"),
-    ("log: waiting, log_options: {region: x}", "`log` is no URL of a store, and only such a URL has options"),
+    ("log_options: {region: x}", "`log` is not the URL of a store, and only such a URL has options"),
+    ("log: waiting, log_options: {region: x}", "`log` is not the URL of a store, and only such a URL has options"),
 ]
 
 
