@@ -552,6 +552,13 @@ def test_the_page_types_commands_that_helm_understands(chart: Chart, tmp_path: P
     of_driver = container(driver([each for each in YAML(typ="safe").load_all(done.stdout) if each is not None]))
     assert of_driver["image"].startswith("registry.example.org/eos:")
     assert of_driver["envFrom"] == [{"secretRef": {"name": "orders"}}]
+    (more,) = re.findall(r"^helm upgrade shop \S+ --reset-then-reuse-values (.*)$", page, re.MULTILINE)
+    changed = chart.helm(*words, *shlex.split(more))
+    assert changed.returncode == 0, changed.stderr
+    objects = [each for each in YAML(typ="safe").load_all(changed.stdout) if each is not None]
+    annotations = only(objects, "ServiceAccount")["metadata"]["annotations"]
+    assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/orders"}
+    assert driver(objects)["spec"]["replicas"] == 2
     (created,) = re.findall(r"^kubectl create secret generic orders (.*)$", page, re.MULTILINE)
     names = set(re.findall(r"--from-(?:file|literal)=(\w+)", created))
     assert names == {"KAFKA", "WAREHOUSE", "EOS_UI_TOKEN", "EOS_UI_READ_TOKEN"}
