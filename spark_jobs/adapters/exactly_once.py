@@ -110,7 +110,7 @@ class _Run:
         self._failed = False
         sinks = [build_sink(spec, entry) for entry in spec.sinks]
         with ExitStack() as stack:
-            log = JobSparkLog(self.query.checkpoint)
+            log = self.query.log
             run_id = secrets.token_hex(8)
             session = f"{run_id}.0"
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
@@ -128,10 +128,11 @@ class _Run:
                 )
             )
             self._driver = recovered.driver
-            remember(spec, recovered.driver.owned.incarnation, self.query.checkpoint)
+            remember(spec, recovered.driver.owned.incarnation, self.query.location)
             self._flow = Flow(spec, tuple(branches_of("", frame, recovered.sinks)))
             if self.query.stateful:
-                check_state_is_shared(frame.sparkSession, self.query.checkpoint)
+                if isinstance(log, JobSparkLog):  # in a store, every worker reaches what the driver does
+                    check_state_is_shared(frame.sparkSession, log.location)
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
             self._checkpoints = Checkpoints(recovered.driver, log, listener)

@@ -68,9 +68,9 @@ def test_the_path_is_replaced_where_the_job_moves(tmp_path: Path, monkeypatch: p
     spec, spark = files.run_job(tmp_path)
     documents, replaced = open_documents(spec), list[str]()
     monkeypatch.setattr(LocalDocuments, "replace", lambda _self, name, _content: replaced.append(name))
-    jobs.remember(spec, INCARNATION, spark)
+    jobs.remember(spec, INCARNATION, str(spark))
     assert replaced == [], "nothing has changed"
-    jobs.remember(spec, INCARNATION, spark / "moved")
+    jobs.remember(spec, INCARNATION, str(spark / "moved"))
     assert replaced == [f"jobs/{INCARNATION}.json"]
     found = jobs.find(documents, INCARNATION)
     assert found is not None
@@ -92,11 +92,11 @@ def test_a_start_that_is_cut_off_leaves_no_savepoint_without_a_plan(
 
     monkeypatch.setattr(LocalDocuments, "replace", once)
     with pytest.raises(KeyboardInterrupt):
-        jobs.remember(spec, INCARNATION, spark)
+        jobs.remember(spec, INCARNATION, str(spark))
     monkeypatch.undo()
     with pytest.raises(SavepointError, match="has not stored where"):
         take(spec)
-    jobs.remember(spec, INCARNATION, spark)
+    jobs.remember(spec, INCARNATION, str(spark))
     assert jobs.is_of_a_job(take(spec).manifest)
 
 
