@@ -278,7 +278,7 @@ def path_of(location: str) -> Path | None:
 
 
 def local_folder(location: str, why: str, remedy: str) -> Path:
-    """Return the path of a location as Spark takes it. Raises SpecError, with the reason, where it is not a local disk."""
+    """Return the path of a location as Spark takes it. Raises SpecError with this reason if it is not a local disk."""
     path = path_of(location)
     if path is None:
         raise SpecError(f"{location} is not on a local disk: {why}", remedy=remedy)
