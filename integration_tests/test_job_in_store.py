@@ -94,7 +94,7 @@ def test_killed_at_every_point(copy: _Copy) -> None:
 
 
 @_EACH
-@pytest.mark.parametrize("stem", ["planned@1", "before-decide@1", "after-decide@1"])
+@pytest.mark.parametrize("stem", ["planned@1", "before-decide@1"])
 def test_a_frozen_driver_beside_its_successor_changes_nothing(copy: _Copy, stem: str) -> None:
     """The successor runs the plan that it finds, and fences the frozen driver by its epoch (R1)."""
     frozen = copy.start_at(stem)
@@ -122,7 +122,6 @@ def test_h25_a_plan_that_a_late_put_has_written_over_is_not_decided(copy: _Copy)
     assert copy.head.committed == FILES
 
 
-@_EACH
 @pytest.mark.parametrize("stem", ["after-decide@1", "planned@2"])
 def test_h25_a_plan_that_a_late_put_has_written_over_after_its_decision_is_not_continued(
     copy: _Copy, stem: str
