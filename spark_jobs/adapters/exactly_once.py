@@ -131,7 +131,7 @@ class _Run:
             remember(spec, recovered.driver.owned.incarnation, self.query.location)
             self._flow = Flow(spec, tuple(branches_of("", frame, recovered.sinks)))
             if self.query.stateful:
-                if isinstance(log, JobSparkLog):  # in a store, every worker reaches what the driver does
+                if isinstance(log, JobSparkLog):  # every worker reaches a store
                     check_state_is_shared(frame.sparkSession, log.location)
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))

@@ -5,7 +5,7 @@ The same files are read as from a local disk, and the same comparisons protect t
 - Nothing is synced. A put to an object store is durable when it returns. HDFS has the file on several datanodes. A file
   that is lost all the same is one that the next start lacks, and refuses to go on without.
 - In an object store, Spark does not create `offsets/N` exclusively, and a put may land late. So the file may change at
-  any moment. What Spark runs is compared with it before the decision, and the decision with it at the next start (H25).
+  any moment. The plan that Spark runs is compared with it before the decision, and the decision with it at the next start (H25).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from twophase.values import SparkState
 
 
 class QueryLog(SparkLog, Protocol):
-    """Spark's checkpoint of one query, wherever it is: what the checkpoints of its driver need of it."""
+    """Spark's checkpoint of one query, on any file system, as the checkpoints of its driver use it."""
 
     def folder(self, incarnation: str) -> object:
         """Return the place, as text for messages."""
@@ -32,10 +32,10 @@ class QueryLog(SparkLog, Protocol):
         """Return the content of `offsets/N`. Raises FileNotFoundError."""
 
     def sync_query(self, incarnation: str) -> None:
-        """Make the query's id durable before head has it."""
+        """Sync the query's id, before head has it."""
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
-        """Make the plan durable before head decides its batch."""
+        """Sync the plan, before head decides its batch."""
 
 
 class Files(Protocol):

@@ -1,7 +1,7 @@
 """Small files in any file system that a session of Spark's can read, such as `s3a://`, `hdfs://` or `dbfs:/`.
 
-They are read by the session's own Hadoop client in the JVM. So the settings and credentials are those with which Spark
-wrote them, and no package of Python is needed.
+They are read by the session's own Hadoop client in the JVM. So they have the settings and credentials with which Spark
+wrote the files, and no package of Python is needed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class HadoopFolder:
     def __init__(self, session: SparkSession, url: str) -> None:
         """Connect to the file system, or use the connection that Spark has. Raises SparkUnavailableError.
 
-        `url`: as Spark has resolved it. The settings are those of the session, as for Spark's own log.
+        `url`: as Spark has resolved it. The session's settings apply, as for Spark's own log.
         """
         self.url = url
         jvm: Any = session.sparkContext._jvm
