@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from integration_tests.harness.hdfs import Folder
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from spark_jobs.observe.history.store import History
@@ -222,3 +223,25 @@ def test_what_does_not_fit_is_refused(counting: _Counting) -> None:
     counting.write(2)
     counting.start().succeed()
     assert counting.rows() == counting.expected(0, 1, 2)
+
+
+def test_a_checkpoint_in_hdfs_keeps_state_and_has_no_savepoint(counting: _Counting, hdfs_folder: Folder) -> None:
+    """Killed between the decision and the end of its batch: Spark repeats the batch for its state, which is compared."""
+    url = str(hdfs_folder.address("jobs/spark"))
+    counting.write(0, 1, 2)
+    if counting.way == "rows":
+        process = counting.start(checkpoint=url)
+        assert process.wait() != 0
+        assert f"{url} is not on a local disk: Spark plans and commits this format in Python" in process.output()
+        return
+    arguments = (_JOB, str(counting.folder / "in"), counting.way, "until-read")
+    process = counting.jobs.start(*arguments, arm=["after-decide@1"], checkpoint=url)
+    process.await_point("after-decide@1")
+    process.kill()
+    counting.start(checkpoint=url).succeed()
+    assert counting.rows() == counting.expected(0, 1, 2)
+    assert (counting.head.epoch, counting.head.committed) == (2, 2)
+    assert any(name.startswith("state/") for name in hdfs_folder.listed("jobs/spark"))
+    refused = counting.jobs.command("savepoint", "sink.yaml", "kept")
+    refused.fail(f"Spark's checkpoint of counting is at {url}, and not on a local disk")
+    assert not (counting.folder / "kept").exists()

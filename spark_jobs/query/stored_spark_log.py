@@ -2,10 +2,11 @@
 
 The same files are read as from a local disk, and the same comparisons protect the decisions. Two facts differ.
 
-- Nothing is synced. A put to an object store is durable when it returns. HDFS has the file on several datanodes. A file
-  that is lost all the same is one that the next start lacks, and refuses to go on without.
+- Nothing is synced. A put to an object store is durable when it returns. HDFS has the file on several datanodes. If a
+  file is lost all the same, the next start refuses to continue without it.
 - In an object store, Spark does not create `offsets/N` exclusively, and a put may land late. So the file may change at
-  any moment. The plan that Spark runs is compared with it before the decision, and the decision with it at the next start (H25).
+  any moment. It is compared with the plan that Spark runs before each decision, and with the decision at each start
+  (H25).
 """
 
 from __future__ import annotations

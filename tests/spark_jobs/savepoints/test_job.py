@@ -77,6 +77,15 @@ def test_the_path_is_replaced_where_the_job_moves(tmp_path: Path, monkeypatch: p
     assert found.folder == str(spark)
 
 
+def test_a_checkpoint_that_only_spark_reads_has_no_savepoint(tmp_path: Path) -> None:
+    """The job has stored its URL, as Spark resolved it."""
+    spec, _ = files.run_job(tmp_path)
+    jobs.remember(spec, INCARNATION, "s3a://bucket/spark")
+    with pytest.raises(SavepointError, match=r"is at s3a://bucket/spark, and not on a local disk: a command") as caught:
+        take(spec)
+    assert "copy this folder together with the checkpoint location" in caught.value.remedy
+
+
 def test_a_start_that_is_cut_off_leaves_no_savepoint_without_a_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
