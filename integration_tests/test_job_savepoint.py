@@ -226,7 +226,7 @@ def test_what_does_not_fit_is_refused(counting: _Counting) -> None:
 
 
 def test_a_checkpoint_in_hdfs_keeps_state_and_has_no_savepoint(counting: _Counting, hdfs_folder: Folder) -> None:
-    """Killed between the decision and the end of its batch: Spark repeats the batch for its state, which is compared."""
+    """Killed between the decision and the end of its batch, which Spark repeats for its state."""
     url = str(hdfs_folder.address("jobs/spark"))
     counting.write(0, 1, 2)
     if counting.way == "rows":
