@@ -22,6 +22,7 @@ from spark_jobs.savepoints import manifest as manifests
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
+from wal.hdfs import HdfsClient
 
 pytestmark = [pytest.mark.in_turns, pytest.mark.timeout(900)]
 
@@ -245,3 +246,19 @@ def test_a_checkpoint_in_hdfs_keeps_state_and_has_no_savepoint(counting: _Counti
     refused = counting.jobs.command("savepoint", "sink.yaml", "kept")
     refused.fail(f"Spark's checkpoint of counting is at {url}, and not on a local disk")
     assert not (counting.folder / "kept").exists()
+
+
+@pytest.mark.parametrize("counting", ["counts"], indirect=True)
+def test_a_checkpoint_that_is_copied_to_hdfs_continues_there(counting: _Counting, hdfs_folder: Folder) -> None:
+    """As after a restore, which fills a folder of a local disk."""
+    counting.write(0, 1)
+    counting.start().succeed()
+    files = HdfsClient(hdfs_folder.address("jobs/spark"))
+    copied = [path for path in (counting.folder / "spark").rglob("*") if path.is_file()]
+    assert len(copied) > 10
+    for path in copied:
+        files.write(str(path.relative_to(counting.folder / "spark")), path.read_bytes())
+    counting.write(2)
+    counting.start(checkpoint=str(files.address)).succeed()
+    assert counting.rows() == counting.expected(0, 1, 2)
+    assert (counting.head.epoch, counting.head.committed) == (2, 2)
