@@ -48,8 +48,12 @@ class LocalSparkLog:
         folder = self.folder(incarnation)
         planned = numbers(folder / "offsets")
         query_id = query_id_or_damage(lambda: self.query_id(incarnation))
-        newest_committed = newest_whole(folder / "commits")
-        return spark_state(query_id, planned, newest_committed, lambda n: self.offsets_log(incarnation, n))
+        return spark_state(
+            query_id,
+            planned,
+            newest_committed=newest_whole(folder / "commits"),
+            offsets_log=lambda number: self.offsets_log(incarnation, number),
+        )
 
     @contextmanager
     def reading(self, status: Status, *, has_state: bool) -> Iterator[Path]:
