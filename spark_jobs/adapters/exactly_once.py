@@ -42,7 +42,8 @@ class ExactlyOnce:
         rows.writeStream.foreachBatch(ExactlyOnce("sink.yaml")).option("checkpointLocation", "./spark").start()
 
     The spec names `pipeline`, `checkpoint.location` (where decisions are stored) and `sinks`, without `from`. Sources
-    and steps are the job's own. Use any source of Spark's that returns the same records for the same offsets.
+    and steps are the job's own. Use any source of Spark's that returns the same records for the same offsets. The
+    `checkpointLocation` may be in any file system that the session reads.
 
     Called by: Spark, once for every batch, also for an empty one. A job that calls it from a `foreachBatch` function of
     its own does so exactly once for each batch. One object serves one query after another, never two at a time.
