@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from integration_tests.harness.hdfs import Folder
 from integration_tests.harness.jobs import Jobs
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from spark_jobs.observe.history.store import History
@@ -21,6 +22,7 @@ from spark_jobs.savepoints import manifest as manifests
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 from twophase.local_head import LocalHead
+from wal.hdfs import HdfsClient
 
 pytestmark = [pytest.mark.in_turns, pytest.mark.timeout(900)]
 
@@ -222,3 +224,41 @@ def test_what_does_not_fit_is_refused(counting: _Counting) -> None:
     counting.write(2)
     counting.start().succeed()
     assert counting.rows() == counting.expected(0, 1, 2)
+
+
+def test_a_checkpoint_in_hdfs_keeps_state_and_has_no_savepoint(counting: _Counting, hdfs_folder: Folder) -> None:
+    """Killed between the decision and the end of its batch, which Spark repeats for its state."""
+    url = str(hdfs_folder.address("jobs/spark"))
+    counting.write(0, 1, 2)
+    if counting.way == "rows":
+        process = counting.start(checkpoint=url)
+        assert process.wait() != 0
+        assert f"{url} is not on a local disk: Spark plans and commits this format in Python" in process.output()
+        return
+    arguments = (_JOB, str(counting.folder / "in"), counting.way, "until-read")
+    process = counting.jobs.start(*arguments, arm=["after-decide@1"], checkpoint=url)
+    process.await_point("after-decide@1")
+    process.kill()
+    counting.start(checkpoint=url).succeed()
+    assert counting.rows() == counting.expected(0, 1, 2)
+    assert (counting.head.epoch, counting.head.committed) == (2, 2)
+    assert any(name.startswith("state/") for name in hdfs_folder.listed("jobs/spark"))
+    refused = counting.jobs.command("savepoint", "sink.yaml", "kept")
+    refused.fail(f"Spark's checkpoint of counting is at {url}, and not on a local disk")
+    assert list((counting.folder / "kept").iterdir()) == []
+
+
+@pytest.mark.parametrize("counting", ["counts"], indirect=True)
+def test_a_checkpoint_that_is_copied_to_hdfs_continues_there(counting: _Counting, hdfs_folder: Folder) -> None:
+    """As after a restore, which fills a folder of a local disk."""
+    counting.write(0, 1)
+    counting.start().succeed()
+    files = HdfsClient(hdfs_folder.address("jobs/spark"))
+    copied = [path for path in (counting.folder / "spark").rglob("*") if path.is_file()]
+    assert len(copied) > 10
+    for path in copied:
+        files.write(str(path.relative_to(counting.folder / "spark")), path.read_bytes())
+    counting.write(2)
+    counting.start(checkpoint=str(files.address)).succeed()
+    assert counting.rows() == counting.expected(0, 1, 2)
+    assert (counting.head.epoch, counting.head.committed) == (2, 2)

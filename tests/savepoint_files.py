@@ -73,7 +73,7 @@ def run_job(folder: Path, *, done: int = NEWEST, committed: int = NEWEST) -> tup
     path = folder / "sink.yaml"
     path.write_text(JOB_SPEC)
     spec = load_spec(path, {})
-    jobs.remember(spec, INCARNATION, spark)
+    jobs.remember(spec, INCARNATION, str(spark))
     return spec, spark
 
 

@@ -28,8 +28,12 @@ class Jobs:
         (folder / "sink.yaml").write_text((EXAMPLES / "sink.yaml").read_text())
 
     def start(self, job: Path, *arguments: str, arm: Sequence[str] = (), checkpoint: str = "spark") -> PipelineProcess:
-        """Start it with these fault points armed. `checkpoint`: the name of its Spark checkpoint in the folder."""
-        every = [str(self._folder / "sink.yaml"), str(self._folder / checkpoint), *arguments]
+        """Start it with these fault points armed.
+
+        `checkpoint`: Spark's, a name in the folder or a URL.
+        """
+        place = checkpoint if "://" in checkpoint else str(self._folder / checkpoint)
+        every = [str(self._folder / "sink.yaml"), place, *arguments]
         return self._start(every, arm, [str(job)])
 
     def command(self, *arguments: str, arm: Sequence[str] = ()) -> PipelineProcess:

@@ -18,16 +18,17 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "eos-spark"
 
 
-def resolved(name: str, packages: Sequence[str], log: Path) -> list[Path]:
+def resolved(name: str, packages: Sequence[str], log: Path, without: Sequence[str] = ()) -> list[Path]:
     """The jars of these packages (`group:artifact:version`) and of what they need, but for what Spark itself brings.
 
     Blocks for a minute the first time; then they lie in the folder `name` of the cache. Raises ServiceError.
+    `without`: packages (`group:artifact`) that are left out.
     """
     cache = cache_folder() / name
     complete = cache / "complete"
     with exclusive(cache / "lock"):
         if not complete.exists():
-            _resolve(cache, packages, log)
+            _resolve(cache, packages, log, without)
             complete.touch()
     return sorted((cache / "jars").glob("*.jar"))
 
@@ -41,12 +42,13 @@ def spark_home() -> Path:
     return Path(found.origin).parent
 
 
-def _resolve(ivy: Path, packages: Sequence[str], log: Path) -> None:
+def _resolve(ivy: Path, packages: Sequence[str], log: Path, without: Sequence[str]) -> None:
     # spark-submit resolves packages before it runs the main class; this one only prints Scala's version.
     command = [
         str(spark_home() / "bin" / "spark-submit"),
         *("--conf", f"spark.jars.ivy={ivy}"),
         *("--packages", ",".join(packages)),
+        *(("--exclude-packages", ",".join(without)) if without else ()),
         *("--class", "scala.util.Properties", "spark-internal"),
     ]
     environment = {**os.environ, "SPARK_HOME": str(spark_home()), "PYSPARK_PYTHON": sys.executable}

@@ -42,7 +42,8 @@ class ExactlyOnce:
         rows.writeStream.foreachBatch(ExactlyOnce("sink.yaml")).option("checkpointLocation", "./spark").start()
 
     The spec names `pipeline`, `checkpoint.location` (where decisions are stored) and `sinks`, without `from`. Sources
-    and steps are the job's own. Use any source of Spark's that returns the same records for the same offsets.
+    and steps are the job's own. Use any source of Spark's that returns the same records for the same offsets. The
+    `checkpointLocation` may be in any file system that the session reads.
 
     Called by: Spark, once for every batch, also for an empty one. A job that calls it from a `foreachBatch` function of
     its own does so exactly once for each batch. One object serves one query after another, never two at a time.
@@ -110,7 +111,7 @@ class _Run:
         self._failed = False
         sinks = [build_sink(spec, entry) for entry in spec.sinks]
         with ExitStack() as stack:
-            log = JobSparkLog(self.query.checkpoint)
+            log = self.query.log
             run_id = secrets.token_hex(8)
             session = f"{run_id}.0"
             self._recorder = stack.enter_context(recorded(spec, run_id, self._ending))
@@ -128,10 +129,11 @@ class _Run:
                 )
             )
             self._driver = recovered.driver
-            remember(spec, recovered.driver.owned.incarnation, self.query.checkpoint)
+            remember(spec, recovered.driver.owned.incarnation, self.query.location)
             self._flow = Flow(spec, tuple(branches_of("", frame, recovered.sinks)))
             if self.query.stateful:
-                check_state_is_shared(frame.sparkSession, self.query.checkpoint)
+                if isinstance(log, JobSparkLog):  # every worker reaches a store
+                    check_state_is_shared(frame.sparkSession, log.location)
                 for branch in self._flow.branches:
                     check_hashable(branch.of(frame))
             self._checkpoints = Checkpoints(recovered.driver, log, listener)

@@ -29,6 +29,7 @@ from spark_jobs.query.streaming_api import DataSource, DataSourceStreamArrowWrit
 
 _log: Final = logging.getLogger("eos.spark")
 _OPTIONS: Final = ("spec", "checkpointlocation", "repartitioned_by")
+_NO_JVM: Final = "Spark plans and commits this format in Python processes, which reach none of its file systems"
 _OF_PIPELINES: Final = "queryname"
 """The option in which a declarative pipeline passes the name of a flow."""
 
@@ -68,7 +69,10 @@ class EosSink(DataSource):
         if spec.checkpoint.at_least_once:
             message = f"{given['spec']}: checkpoint.mode is at-least-once, and this format writes exactly-once"
             raise SpecError(message, remedy="set it to exactly-once, or use foreachBatch(ExactlyOnce(spec))")
-        return StreamWriter(spec, local_folder(given["checkpointlocation"]), partitioned_by, schema, self.run)
+        folder = local_folder(
+            given["checkpointlocation"], _NO_JVM, "use foreachBatch(ExactlyOnce(spec)), which reads it there"
+        )
+        return StreamWriter(spec, folder, partitioned_by, schema, self.run)
 
 
 def eos_sink(found: Iterable[Gap] = ()) -> type[EosSink]:

@@ -76,7 +76,8 @@ def begun(source: KafkaSource, location: str) -> Begun:
     version would write over what a newer one keeps there, SpecError for a place that does not do, and what
     `starting_point` raises.
     """
-    folder = local_folder(location)
+    why = "Spark's processes for this source reach none of its file systems"
+    folder = local_folder(location, why, "give a folder on a local disk, which each start of the driver finds")
     refuse_network_location(folder)
     register = LocalHead(folder)
     while True:

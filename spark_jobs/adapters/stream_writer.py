@@ -179,7 +179,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             ):
                 driver = recovered.driver
                 driver.set_query(query_id)
-                remember(spec, driver.owned.incarnation, self._folder)
+                remember(spec, driver.owned.incarnation, str(self._folder.absolute()))
                 sinks = [sink.open(schema) for sink in recovered.sinks]
                 self._check(sinks)
                 number = log.state(driver.owned.incarnation).newest_planned

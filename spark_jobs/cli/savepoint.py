@@ -16,7 +16,8 @@ from spark_jobs.cli.logs import log_to_stderr
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
 from spark_jobs.cli.transfers import shown_transfers
-from spark_jobs.query.spark_log import local_folder as spark_folder
+from spark_jobs.query.spark_log import local_folder
+from spark_jobs.savepoints.job import NO_SESSION
 from spark_jobs.savepoints.place import Savepoint
 from spark_jobs.savepoints.places import default_place, is_url, parse, place_at, savepoint_at
 from spark_jobs.savepoints.take import take
@@ -258,7 +259,9 @@ def restore(
 
         eos savepoint restore sink.yaml /backup/orders/savepoint-k2x9qa-41-0f3c9d --checkpoint ./spark
     """
-    loaded, target = out.load(spec), spark_folder(checkpoint).absolute()
+    loaded = out.load(spec)
+    how = "give a folder on a local disk, and copy it to the store before the job starts"
+    target = local_folder(checkpoint, NO_SESSION, how).absolute()
     log_to_stderr()
     from spark_jobs.cli.run import tell  # imports Spark, which takes a second: not for the other commands
     from spark_jobs.operations.from_savepoint import Allowed

@@ -95,7 +95,7 @@ def _restore(spec: Spec, folder: Path, savepoint: Whole, allowed: Allowed, tell:
         seed = _seed(savepoint.folder, manifest, at)
         with _filled(folder, savepoint.folder, manifest, seed):
             begun = driver.restore(seed, expected=head, take_over=allowed.take_over)
-            jobs.remember(spec, driver.incarnation, folder)
+            jobs.remember(spec, driver.incarnation, str(folder.absolute()))
             faults.point("job-restored", manifest.checkpoint_id)
     message = f"restored from savepoint {manifest.id}, checkpoint {manifest.checkpoint_id}"
     facts = {"id": manifest.id, "folder": str(allowed.at), "ended": begun.ended}

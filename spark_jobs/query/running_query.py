@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 
 from eos.errors import SpecError
 from spark_jobs.query.plan import is_stateful_plan
-from spark_jobs.query.spark_log import local_folder
+from spark_jobs.query.spark_log import JobSparkLog, path_of
+from spark_jobs.query.stored_spark_log import StoredSparkLog
+from spark_jobs.session.hadoop_files import HadoopFolder
 from spark_jobs.session.versions import STATE, require_spark
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
@@ -28,8 +29,14 @@ class Query:
     """A streaming query that somebody else has started."""
 
     run_id: str  # another one after each start
-    checkpoint: Path  # its `checkpointLocation`
+    log: JobSparkLog | StoredSparkLog
+    """Its `checkpointLocation`: a path of the driver's machine, or a URL that only Spark's file systems read."""
     stateful: bool
+
+    @property
+    def location(self) -> str:
+        """The `checkpointLocation`: an absolute path, or a URL."""
+        return str(self.log.location.absolute()) if isinstance(self.log, JobSparkLog) else self.log.files.url
 
 
 def run_of(frame: DataFrame) -> str:
@@ -109,8 +116,8 @@ class EndsHeld:
 def query_of(frame: DataFrame) -> Query:
     """The query that this batch is of. Called once per run.
 
-    Raises SpecError where exactly-once cannot hold: with speculation (R5), asynchronous progress, a checkpoint that is
-    not on a local disk, or state that a losing task may overwrite (H22).
+    Raises SpecError where exactly-once cannot hold: with speculation (R5), asynchronous progress, or state that a
+    losing task may overwrite (H22). Raises SparkUnavailableError where the checkpoint's file system does not answer.
     """
     context = frame.sparkSession.sparkContext
     execution = _execution(frame)
@@ -128,7 +135,13 @@ def query_of(frame: DataFrame) -> Query:
     if stateful and frame.sparkSession.conf.get(name, "1") != "2":
         message = "the query keeps state in a format that a losing task may overwrite"
         raise SpecError(message, remedy=f"set {name} to 2, and the RocksDB state store, before the first start")
-    return Query(run_of(frame), local_folder(execution.resolvedCheckpointRoot()), stateful)
+    return Query(run_of(frame), _log_at(frame, str(execution.resolvedCheckpointRoot())), stateful)
+
+
+def _log_at(frame: DataFrame, location: str) -> JobSparkLog | StoredSparkLog:
+    """Read a local disk without Spark, which is faster, and can be synced."""
+    path = path_of(location)
+    return JobSparkLog(path) if path is not None else StoredSparkLog(HadoopFolder(frame.sparkSession, location))
 
 
 def _execution(frame: DataFrame) -> Any:

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,14 +47,12 @@ class LocalSparkLog:
     def state(self, incarnation: str) -> SparkState:
         folder = self.folder(incarnation)
         planned = numbers(folder / "offsets")
-        logs = {number: self.offsets_log(incarnation, number) for number in planned[-2:]}
-        partitions = {number: _state_partitions(content) for number, content in logs.items()}
-        return SparkState(
-            query_id=self._told_query_id(incarnation),
-            newest_planned=planned[-1] if planned else -1,
+        query_id = query_id_or_damage(lambda: self.query_id(incarnation))
+        return spark_state(
+            query_id,
+            planned,
             newest_committed=newest_whole(folder / "commits"),
-            offsets_log=logs,
-            state_partitions={number: count for number, count in partitions.items() if count is not None},
+            offsets_log=lambda number: self.offsets_log(incarnation, number),
         )
 
     @contextmanager
@@ -74,19 +72,9 @@ class LocalSparkLog:
         """The id that Spark gave the query when it first started; None before that."""
         path = self.folder(incarnation) / "metadata"
         try:
-            return str(json.loads(path.read_text())["id"])
+            return query_id_in(path.read_text(errors="replace"), str(path))
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError) as error:
-            message = f"{path} is damaged: {error!r}"
-            raise IdentityError(message, remedy=_REMEDY) from error
-
-    def _told_query_id(self, incarnation: str) -> str | None:
-        """Damage as an id that no query has: a start refuses it by that name, and a reset does not stumble over it."""
-        try:
-            return self.query_id(incarnation)
-        except IdentityError as error:
-            return f"unknown, since {error.message}"
 
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
         """Spark's `offsets/N` to the letter; what is no text is told as such, and equal to nothing that was decided."""
@@ -247,14 +235,58 @@ def quoted_in(path: Path) -> str:
     return found[0] if found else ""
 
 
-def local_folder(location: str) -> Path:
-    """A location as Spark takes it. Raises SpecError where it is not on a local disk."""
+def spark_state(
+    query_id: str | None, planned: Sequence[int], newest_committed: int, offsets_log: Callable[[int], str]
+) -> SparkState:
+    """Return the state of a checkpoint of Spark's.
+
+    Args:
+        query_id: as of `query_id_or_damage`.
+        planned: the numbers in `offsets`, in their order.
+        newest_committed: the newest whole file in `commits`; -1: none.
+        offsets_log: returns the content of `offsets/N`.
+    """
+    logs = {number: offsets_log(number) for number in planned[-2:]}
+    partitions = {number: _state_partitions(content) for number, content in logs.items()}
+    return SparkState(
+        query_id=query_id,
+        newest_planned=planned[-1] if planned else -1,
+        newest_committed=newest_committed,
+        offsets_log=logs,
+        state_partitions={number: count for number, count in partitions.items() if count is not None},
+    )
+
+
+def query_id_in(content: str, place: str) -> str:
+    """Return the query's id from the content of `metadata`. Raises IdentityError for damage at this place."""
+    try:
+        return str(json.loads(content)["id"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise IdentityError(f"{place} is damaged: {error!r}", remedy=_REMEDY) from error
+
+
+def query_id_or_damage(read: Callable[[], str | None]) -> str | None:
+    """Damage as an id that no query has: a start refuses it by that name, and a reset does not stumble over it."""
+    try:
+        return read()
+    except IdentityError as error:
+        return f"unknown, since {error.message}"
+
+
+def path_of(location: str) -> Path | None:
+    """Return the path of a location as Spark takes it; None where it has a scheme other than `file`."""
     scheme, colon, path = location.partition(":")
     if not colon or "/" in scheme:
         return Path(location)
-    if scheme != "file":
-        raise SpecError(f"not built yet: {location} is not on a local disk", remedy="use a local disk")
-    return Path("/" + path.lstrip("/"))
+    return Path("/" + path.lstrip("/")) if scheme == "file" else None
+
+
+def local_folder(location: str, why: str, remedy: str) -> Path:
+    """Return the path of a location as Spark takes it. Raises SpecError with this reason if it is not a local disk."""
+    path = path_of(location)
+    if path is None:
+        raise SpecError(f"{location} is not on a local disk: {why}", remedy=remedy)
+    return path
 
 
 def planned(offsets_log: str, sources: Sequence[str], place: str = "Spark's offsets log") -> dict[str, SourceOffset]:

@@ -25,9 +25,12 @@ def plan_is_cut(path: Path) -> bool:
 def commit_is_cut(path: Path) -> bool:
     """Whether `commits/N` is there and not whole. Where a query has no state Spark takes the version alone as well."""
     text = _text(path)
-    if text is None:
-        return False
-    version, _, document = text.partition("\n")
+    return text is not None and is_cut_commit(text.encode())
+
+
+def is_cut_commit(content: bytes) -> bool:
+    """Whether this content of `commits/N` is not whole."""
+    version, _, document = _decoded(content).partition("\n")
     return _VERSION.fullmatch(version) is None or (document != "" and not _parses(document))
 
 
@@ -59,9 +62,14 @@ def drop(log: Path, name: str) -> None:
 def _text(path: Path) -> str | None:
     """None: it is not there. What is no text is taken for empty; zero bytes are text, and no JSON."""
     try:
-        return path.read_bytes().decode()
+        return _decoded(path.read_bytes())
     except FileNotFoundError:
         return None
+
+
+def _decoded(content: bytes) -> str:
+    try:
+        return content.decode()
     except UnicodeDecodeError:
         return ""
 

@@ -15,7 +15,8 @@ from spark_jobs.batch.dead_letters import Ranges
 from spark_jobs.observe.history.model import Acknowledgement, RuleCount
 from spark_jobs.observe.lag import Lag
 from spark_jobs.observe.report import CheckpointReport, Listener
-from spark_jobs.query.spark_log import LocalSparkLog, check_ends, planned
+from spark_jobs.query.spark_log import check_ends, planned
+from spark_jobs.query.stored_spark_log import QueryLog
 from twophase import faults
 from twophase.driver import Driver
 from twophase.effects import Batch
@@ -68,7 +69,7 @@ class Checkpoints:
     """The checkpoints of one query under one epoch. Used by Spark's thread, one batch at a time."""
 
     driver: Driver
-    log: LocalSparkLog
+    log: QueryLog
     listener: Listener
     sources: Sequence[Source] = ()  # ours, in the spec's order; empty: Spark's own, whose offsets we cannot read
     newest_lag: Callable[[], Lag] = Lag  # returns at once; called once per checkpoint

@@ -24,6 +24,7 @@ from spark_jobs.observe.head_reader import read_head
 from spark_jobs.observe.report import Listener
 from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog
 from spark_jobs.query.spark_log_repair import mend
+from spark_jobs.query.stored_spark_log import QueryLog
 from spark_jobs.run.known_sinks import KnownSinks, Opening, openings
 from spark_jobs.run.open_driver import NOTHING_KNOWN, open_driver, report_last_checkpoint
 from spark_jobs.run.starting_points import commit_back, keep_found, starting_points
@@ -48,7 +49,7 @@ class Recovered:
 def recover(
     spec: Spec,
     sinks: Sequence[Sink],
-    log: LocalSparkLog,
+    log: QueryLog,
     listener: Listener | None,
     *,
     session: str,
@@ -88,9 +89,10 @@ def recover(
             report_last_checkpoint(driver, listener)
         driver.start()
         told.on_backlog(driver.owned.waiting)
-        if not isinstance(log, JobSparkLog):  # the folder of a user's own query: Spark has read it already
+        began: Mapping[str, StartingPoint] = {}
+        if isinstance(log, LocalSparkLog) and not isinstance(log, JobSparkLog):  # a user's query has read its folder
             if overran is not None:
                 keep_found(driver, sources, log)
             mend(driver, log, told, overran)
-        began = starting_points(driver, sources, log) if sources else {}
+            began = starting_points(driver, sources, log) if sources else {}
         yield Recovered(driver, began, openings(driver, sinks, kept))

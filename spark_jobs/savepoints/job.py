@@ -19,7 +19,7 @@ from connectors.registry import open_documents
 from connectors.spec import Spec
 from eos.errors import SavepointError
 from spark_jobs.observe.head_reader import read_history
-from spark_jobs.query.spark_log import JobSparkLog
+from spark_jobs.query.spark_log import JobSparkLog, path_of
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.plan import Plan, describe
@@ -29,6 +29,8 @@ from twophase.status import Status
 
 FORMAT: Final = 1
 """Format of the stored file."""
+NO_SESSION: Final = "a command has no session of Spark's, whose settings and credentials reach this file system"
+"""Why a savepoint of a job is taken from, and restored to, a local disk only."""
 _SOURCES: Final = "sources"
 _PATIENCE_S: Final = 3.0
 _POLL_S: Final = 0.2
@@ -38,12 +40,14 @@ _POLL_S: Final = 0.2
 class JobCheckpoint:
     """The `checkpointLocation` of a job's query."""
 
-    folder: str
+    folder: str  # an absolute path, or a URL of Hadoop's
     host: str  # where the job's newest run began
 
 
-def remember(spec: Spec, incarnation: str, folder: Path) -> None:
+def remember(spec: Spec, incarnation: str, folder: str) -> None:
     """Store where Spark's checkpoint is, and the sinks of the spec. Writes nothing if it is stored already.
+
+    `folder`: an absolute path, or a URL.
 
     The path is stored last: a savepoint needs both, and is refused without a path.
 
@@ -53,7 +57,7 @@ def remember(spec: Spec, incarnation: str, folder: Path) -> None:
     plan = Plan(described=describe(spec), spec=spec.text)
     if plans.kept(documents, incarnation) != plan:
         plans.keep(documents, incarnation, plan)
-    now = JobCheckpoint(str(folder.absolute()), socket.gethostname())
+    now = JobCheckpoint(folder, socket.gethostname())
     if find(documents, incarnation) != now:
         keep(documents, incarnation, now)
 
@@ -76,12 +80,20 @@ def find(documents: Documents, incarnation: str) -> JobCheckpoint | None:
 
 
 def job_log(spec: Spec, head: HeadValue) -> JobSparkLog:
-    """Return Spark's checkpoint of the job's query. Raises SavepointError if it is not known, lost, or another one."""
+    """Return Spark's checkpoint of the job's query.
+
+    Raises SavepointError if it is not known, lost, another one, or not on a local disk.
+    """
     known = find(open_documents(spec), head.incarnation)
     if known is None:
         message = f"the job that writes {spec.pipeline} has not stored where its Spark checkpoint is"
         raise SavepointError(message, remedy="start the job once with this version of eos, and try again")
-    log = JobSparkLog(Path(known.folder))
+    folder = path_of(known.folder)
+    if folder is None:
+        message = f"Spark's checkpoint of {spec.pipeline} is at {known.folder}, and not on a local disk: {NO_SESSION}"
+        remedy = "stop the job, and copy this folder together with the checkpoint location (docs/how-to/savepoints.md)"
+        raise SavepointError(message, remedy=remedy)
+    log = JobSparkLog(folder)
     found = log.query_id("")
     if found is None:
         message = (

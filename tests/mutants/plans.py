@@ -226,6 +226,14 @@ MUTANTS: Final = (
         caught_by=("tests/spark_jobs/query/test_spark_log.py::test_a_commit_that_cannot_be_read_is_none",),
     ),
     Mutant(
+        name="a commit in a store that is cut off counts",
+        rule="docs/explanation/protocol.md",
+        path="spark_jobs/query/stored_spark_log.py",
+        before='return not is_cut_commit(self.files.read(f"commits/{number}"))',
+        after='return self.files.read(f"commits/{number}") is not None',
+        caught_by=("tests/spark_jobs/query/test_stored_spark_log.py::test_commits_that_are_cut_off_do_not_count",),
+    ),
+    Mutant(
         name="a plan of other sources is taken",
         rule="R2",
         path="spark_jobs/query/spark_log.py",

@@ -68,13 +68,22 @@ def test_the_path_is_replaced_where_the_job_moves(tmp_path: Path, monkeypatch: p
     spec, spark = files.run_job(tmp_path)
     documents, replaced = open_documents(spec), list[str]()
     monkeypatch.setattr(LocalDocuments, "replace", lambda _self, name, _content: replaced.append(name))
-    jobs.remember(spec, INCARNATION, spark)
+    jobs.remember(spec, INCARNATION, str(spark))
     assert replaced == [], "nothing has changed"
-    jobs.remember(spec, INCARNATION, spark / "moved")
+    jobs.remember(spec, INCARNATION, str(spark / "moved"))
     assert replaced == [f"jobs/{INCARNATION}.json"]
     found = jobs.find(documents, INCARNATION)
     assert found is not None
     assert found.folder == str(spark)
+
+
+def test_a_checkpoint_that_only_spark_reads_has_no_savepoint(tmp_path: Path) -> None:
+    """The job has stored its URL, as Spark resolved it."""
+    spec, _ = files.run_job(tmp_path)
+    jobs.remember(spec, INCARNATION, "s3a://bucket/spark")
+    with pytest.raises(SavepointError, match=r"is at s3a://bucket/spark, and not on a local disk: a command") as caught:
+        take(spec)
+    assert "copy this folder together with the checkpoint location" in caught.value.remedy
 
 
 def test_a_start_that_is_cut_off_leaves_no_savepoint_without_a_plan(
@@ -92,11 +101,11 @@ def test_a_start_that_is_cut_off_leaves_no_savepoint_without_a_plan(
 
     monkeypatch.setattr(LocalDocuments, "replace", once)
     with pytest.raises(KeyboardInterrupt):
-        jobs.remember(spec, INCARNATION, spark)
+        jobs.remember(spec, INCARNATION, str(spark))
     monkeypatch.undo()
     with pytest.raises(SavepointError, match="has not stored where"):
         take(spec)
-    jobs.remember(spec, INCARNATION, spark)
+    jobs.remember(spec, INCARNATION, str(spark))
     assert jobs.is_of_a_job(take(spec).manifest)
 
 
