@@ -13,7 +13,7 @@ from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.stores import assert_moved, move, put_location
-from integration_tests.harness.takeovers import assert_within, await_rows, await_takeover, slowdown
+from integration_tests.harness.takeovers import COLD_S, WARM_S, assert_within, await_rows, await_takeover, slowdown
 from integration_tests.services import Services
 from tests.object_store import Bucket
 from tests.page_http import client_of
@@ -23,9 +23,6 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _IDLE_S = 90.0
 """Spark looks each ten seconds for workers that have been idle for a minute."""
-_WARM_S = 15.0
-_COLD_S = 30.0
-"""Goals for the time from `kill -9` to the first commit of the next driver, on two idle cores."""
 
 
 def start(pipeline: Pipeline) -> PipelineProcess:
@@ -70,7 +67,7 @@ def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket:
     drivers[-1].succeed()
     pipeline.assert_exact(at_least=5 * _RECORDS)
     assert pipeline.head.epoch == len(drivers) == 3
-    assert_within(_WARM_S, takeovers)
+    assert_within(WARM_S, takeovers)
 
 
 @pytest.mark.timeout(900)
@@ -99,7 +96,7 @@ def test_a_driver_that_starts_after_the_kill_goes_on(pipeline: Pipeline, bucket:
     assert pipeline.head.epoch == len(pipeline.processes) == 3
     if place == "store":
         assert_moved(pipeline)
-    assert_within(_COLD_S, takeovers)
+    assert_within(COLD_S, takeovers)
 
 
 @pytest.mark.timeout(600)
@@ -133,7 +130,7 @@ def test_a_standby_keeps_its_workers_on_a_cluster(
         first.kill()
         takeover = await_takeover(pipeline, killed_s, before)
         print(f"standby, cluster: {takeover}")
-        assert_within(_WARM_S, [takeover])
+        assert_within(WARM_S, [takeover])
         assert warm <= {each.pid for each in cluster.tasks()}
         standby.terminate()
         standby.succeed()
