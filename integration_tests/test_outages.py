@@ -113,7 +113,8 @@ def test_the_database_of_a_sink_that_is_away_is_waited_for(pipeline: Pipeline, b
         refused_s = _await_restarts(process, 1 + _RESTARTS)
         print(f"database: {silent_s:.0f} s without an answer, {refused_s:.0f} s without a connection")
         assert silent_s > 60
-        assert "at sink warehouse: " in process.output().partition("restarting in")[0]
+        assert refused_s > 60
+        assert "; retrying" in process.output()
         assert pipeline.head.completed == 2 > pipeline.head.committed
         assert link.disturbed > 0
         _assert_follows(pipeline, process, link.restore)
