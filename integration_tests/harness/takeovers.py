@@ -40,13 +40,14 @@ class Takeover:
         )
 
 
-def await_rows(pipeline: Pipeline, count: int | None = None) -> None:
-    """Wait until so many records are visible; None: until every record is."""
+def await_rows(pipeline: Pipeline, seconds: float = _LONGEST_S, *, count: int | None = None) -> float:
+    """Wait until so many records are visible; None: until every record is. Return how long that took."""
     wanted = len(pipeline.workload.expected) if count is None else count
-    deadline_s = time.monotonic() + _LONGEST_S
-    while pipeline.table.count() < wanted:
-        assert time.monotonic() < deadline_s, f"{pipeline.table.count()} of {wanted} rows after {_LONGEST_S:g} s"
+    began_s = time.monotonic()
+    while (found := pipeline.table.count()) < wanted:
+        assert time.monotonic() - began_s < seconds, f"{found} of {wanted} rows after {seconds:g} s"
         time.sleep(0.05)
+    return time.monotonic() - began_s
 
 
 def await_takeover(pipeline: Pipeline, killed_s: float, slowdown_before: float) -> Takeover:
@@ -56,7 +57,7 @@ def await_takeover(pipeline: Pipeline, killed_s: float, slowdown_before: float) 
     """
     left = pipeline.table.count()
     assert left < len(pipeline.workload.expected), "the killed driver has committed every record"
-    await_rows(pipeline, left + 1)
+    await_rows(pipeline, count=left + 1)
     first_s = time.monotonic() - killed_s
     await_rows(pipeline)
     all_s = time.monotonic() - killed_s
