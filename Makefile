@@ -14,7 +14,7 @@ test: ## check the code and run all tests; Kafka and a database are started as n
 test-unit: ## run the tests that need no service, in about eight minutes
 	@scripts/test --no-lint --unit
 
-matrix: ## kill a pipeline at every point, with every sink and variant (about 20 minutes; `test` takes a part of it)
+matrix: ## kill a pipeline at every point, with every sink and variant, the location in a folder and in a bucket (`test` takes a part of it)
 	@EOS_MATRIX_SEED=all scripts/test --no-lint integration_tests/test_matrix.py -n 2
 
 mutants: ## break the product line by line and see its tests fail (AT_ONCE=2 trials; SERVICES=native: also those on servers)

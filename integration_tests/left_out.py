@@ -20,7 +20,7 @@ import pytest
 import typer
 
 from integration_tests.harness.rotation import seed_of_run
-from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
+from integration_tests.harness.targets import ALL, PLACES, TARGETS, case_id, points_of, points_of_run
 from integration_tests.harness.turns import plain_name
 
 FILE: Final = "EOS_LEFT_OUT"
@@ -191,24 +191,36 @@ def listing(runs: Sequence[Run], checks: Sequence[Check]) -> Iterator[str]:
 def _matrix(runs: Sequence[Run]) -> Iterator[str]:
     """Return the points of the kill matrix at which no pipeline of one sink was killed."""
     killed = {
-        (name, point)
+        (name, place, point)
         for run in runs
         for name, points in points_of_run(run.seed).items()
-        if f"{_MATRIX}[{name}]" in run.ran
+        for place in _places(run, name)
         for point in points
     }
-    left = {name: [point for point in points_of(name) if (name, point) not in killed] for name in TARGETS}
+    left = {
+        case_id(name, place): [point for point in points_of(name) if (name, place, point) not in killed]
+        for name in TARGETS
+        for place in PLACES
+    }
     if number := sum(map(len, left.values())):
-        together = "was" if any(f"{_MATRIX}[{ALL}]" in run.ran and _is_whole(run) for run in runs) else "WAS NOT"
+        whole = [place for run in runs if _is_whole(run) for place in _places(run, ALL)]
+        together = (
+            f"was killed at every point, with its location {whole[0]}" if whole else "WAS NOT killed at every point"
+        )
         yield (
             f"kills of a pipeline with one sink: {number} left out. To run them: make matrix. "
-            f"A pipeline with all sinks {together} killed at every point."
+            f"A pipeline with all sinks {together}."
         )
-        yield from (f"  {name}: {', '.join(points)}" for name, points in left.items() if points)
+        yield from (f"  {case}: {', '.join(points)}" for case, points in left.items() if points)
+
+
+def _places(run: Run, name: str) -> list[str]:
+    """Return the places of the location with which the run had this case."""
+    return [place for place in PLACES if f"{_MATRIX}[{case_id(name, place)}]" in run.ran]
 
 
 def _is_whole(run: Run) -> bool:
-    """Return whether the run kills a pipeline with all sinks at every point."""
+    """Return whether the points of the run's case with all sinks are every point."""
     return points_of_run(run.seed, run.services)[ALL] == points_of_run(None)[ALL]
 
 

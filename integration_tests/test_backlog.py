@@ -18,7 +18,10 @@ from integration_tests.harness.link import Link
 from integration_tests.harness.oracle import SinkTable, compare
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, TABLE, Pipeline
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
+from integration_tests.harness.stores import below, put_location
+from integration_tests.harness.targets import BUCKET, FOLDER, PLACES
 from integration_tests.harness.workload import Row
+from tests.object_store import Bucket
 from wal.testing import files_in
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
@@ -171,9 +174,14 @@ def far(pipeline: Pipeline) -> Iterator[_FarArchive]:
 
 
 @pytest.mark.timeout(900)
-def test_a_pipeline_is_killed_and_started_again_while_a_sink_is_away(far: _FarArchive) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_a_pipeline_is_killed_and_started_again_while_a_sink_is_away(
+    far: _FarArchive, bucket: Bucket, place: str
+) -> None:
     """H32: two starts go on without the sink, within its bound; a third one is killed while the sink joins it."""
     pipeline = far.pipeline
+    if place == BUCKET:
+        put_location(pipeline, bucket)  # all starts are on one machine: on another one the sink must be there
     pipeline.workload.produce(9 * CHECKPOINT_RECORDS)
     process = pipeline.start(arm=["before-decide@2"])
     process.await_point("before-decide@2")
@@ -195,6 +203,8 @@ def test_a_pipeline_is_killed_and_started_again_while_a_sink_is_away(far: _FarAr
     assert compare(pipeline.workload.expected, far.archive.rows()).clean
     pipeline.catch_up()
     far.assert_exact(at_least=9 * CHECKPOINT_RECORDS)
+    assert below(bucket, "log") == []
+    assert pipeline.location.exists() == (place == FOLDER)
 
 
 @pytest.mark.timeout(600)

@@ -16,10 +16,10 @@ from integration_tests.harness.chart import CHART, STORE, VOLUME, Chart, Object
 from integration_tests.harness.node import Node, bind, path_of, remove, set_ready
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import options_of
+from integration_tests.harness.takeovers import await_rows
 from integration_tests.services.kubernetes_native import Kubernetes, Refused
 from integration_tests.services.kubernetes_tools import service_monitors
 from integration_tests.test_chart import ALL
-from integration_tests.test_standby import await_rows
 from tests.object_store import Bucket
 from tests.page_http import Client
 

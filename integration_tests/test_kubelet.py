@@ -23,12 +23,12 @@ from integration_tests.harness.link import Link
 from integration_tests.harness.node import path_of
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.stores import ON_MINIO, options_of
+from integration_tests.harness.takeovers import await_rows
 from integration_tests.services.image import TAG, build
 from integration_tests.services.kafka_for_pods import KafkaForPods
 from integration_tests.services.kubernetes_native import Kubernetes, Refused
 from integration_tests.services.kubernetes_node import ADDRESS, CONTROLLERS, KubernetesNode
 from integration_tests.test_chart_applied import Namespace, await_that, one
-from integration_tests.test_standby import await_rows
 from tests.object_store import Bucket
 from tests.page_http import Client
 

@@ -12,6 +12,7 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import (
     ON_BOTH_STORES,
+    below,
     cut_off_at,
     driver_at,
     move,
@@ -40,10 +41,6 @@ def assert_exact(pipeline: Pipeline) -> None:
         assert KEYS["secret_access_key"] not in process.output()
 
 
-def _below(bucket: Bucket, folder: str) -> list[str]:
-    return [key for key in bucket.listed() if key.startswith(f"eos/orders/{folder}/")]
-
-
 @ON_BOTH_STORES
 @pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
@@ -68,12 +65,12 @@ def test_rows_wait_in_the_store_too(pipeline: Pipeline, bucket: Bucket) -> None:
     waiting = {}
     for stem in ("prepared@0", "after-decide@1", "applying@2", "after-commits@3"):
         driver_at(pipeline, stem).kill()
-        waiting[stem] = len(_below(bucket, "log"))
+        waiting[stem] = len(below(bucket, "log"))
     assert all(waiting[stem] for stem in ("prepared@0", "after-decide@1", "applying@2")), waiting
     move(pipeline)
     pipeline.catch_up()
     assert_exact(pipeline)
-    assert _below(bucket, "log") == []
+    assert below(bucket, "log") == []
 
 
 @pytest.mark.timeout(1200)
@@ -243,5 +240,5 @@ def test_commands_on_another_machine(pipeline: Pipeline, bucket: Bucket) -> None
     pipeline.catch_up()
     assert_exact(pipeline)
     pipeline.command("stop", "--delete", "--timeout", "5s").succeed()
-    assert _below(bucket, "records") == []
+    assert below(bucket, "records") == []
     assert pipeline.verdict().in_sink == _RECORDS

@@ -1,6 +1,7 @@
 """A region is lost: the bucket of the location, the sink's database and the brokers are restored from copies.
 
-The copies were taken at one moment, or at three. The disk of the driver is lost as well.
+The copies were taken at one moment, or at three. The disk of the driver is lost as well. Or one of the services is
+restored, and the others are as they were.
 """
 
 from __future__ import annotations
@@ -49,16 +50,20 @@ class Region:
             "database": database.copy,
             "brokers": brokers.copy,
         }
-        self._restores = [self._restore_bucket, database.put_back, brokers.put_back]
+        self._restores: Mapping[str, Callable[[], None]] = {
+            "bucket": self._restore_bucket,
+            "database": database.put_back,
+            "brokers": brokers.put_back,
+        }
 
     def copy(self, name: str) -> None:
         """Copy one of them."""
         self._copies[name]()
 
-    def restore(self) -> None:
-        """Replace all of them by their copies."""
-        for each in self._restores:
-            each()
+    def restore(self, *names: str) -> None:
+        """Replace these by their copies; all of them if no name is given."""
+        for each in names or self._restores:
+            self._restores[each]()
 
     def _copy_bucket(self) -> None:
         self._objects = self._bucket.contents()
@@ -102,6 +107,51 @@ def test_copies_of_one_moment_continue(region: Region, pipeline: Pipeline) -> No
     pipeline.workload.produce(_BETWEEN)
     pipeline.catch_up()
     pipeline.assert_exact(at_least=_BEFORE + 2 * _BETWEEN)
+
+
+def _fall_back(region: Region, pipeline: Pipeline, name: str) -> None:
+    """Copy one service, complete a checkpoint more, and restore this service only."""
+    pipeline.workload.produce(_BEFORE)
+    pipeline.catch_up()
+    region.copy(name)
+    move(pipeline)
+    pipeline.workload.produce(_BETWEEN)
+    pipeline.catch_up()
+    region.restore(name)
+    move(pipeline)
+
+
+def test_an_older_copy_of_the_database_alone_is_repaired(region: Region, pipeline: Pipeline) -> None:
+    _fall_back(region, pipeline, "database")
+    assert sum(pipeline.table.rows().values()) == _BEFORE
+    pipeline.start().fail("it counts checkpoints up to", "eos repair")
+    assert sum(pipeline.table.rows().values()) == _BEFORE
+    move(pipeline)
+    pipeline.command("repair", "--yes").succeed()
+    pipeline.assert_exact(at_least=_BEFORE + _BETWEEN)
+    move(pipeline)
+    pipeline.workload.produce(_BETWEEN)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_BEFORE + 2 * _BETWEEN)
+
+
+def test_older_brokers_alone_stop_the_pipeline_until_a_reset(region: Region, pipeline: Pipeline) -> None:
+    """The lost records are in the table already; the ones that took their offsets are read after the reset."""
+    _fall_back(region, pipeline, "brokers")
+    rows = pipeline.table.rows()
+    assert sum(rows.values()) == _BEFORE + _BETWEEN
+    pipeline.workload.produce(2 * _BETWEEN)  # beyond the position of before
+    topic, last = pipeline.workload.topic, (_BEFORE + _BETWEEN) // PARTITIONS - 1
+    pipeline.start().fail(f"{topic}/", f"the record at offset {last} is", "went back in time", "eos reset --to")
+    assert pipeline.table.rows() == rows
+    move(pipeline)
+    end = _BEFORE // PARTITIONS
+    pipeline.command(
+        "reset", "--to", ",".join(f"{topic}/{each}={end}" for each in range(PARTITIONS)), "--yes"
+    ).succeed()
+    move(pipeline)
+    pipeline.catch_up()
+    pipeline.assert_exact(at_least=_BEFORE + 3 * _BETWEEN)
 
 
 def test_the_bucket_is_older_than_the_database(region: Region, pipeline: Pipeline) -> None:

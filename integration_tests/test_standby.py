@@ -1,4 +1,4 @@
-"""A driver is killed, and one that has waited goes on: on the same machine, and on another one."""
+"""A driver is killed. One that has waited goes on, or one that starts then: on the same machine, and on another one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from integration_tests.cluster.standalone import Cluster
 from integration_tests.conftest import TopicFactory
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
-from integration_tests.harness.stores import move, put_location
+from integration_tests.harness.stores import assert_moved, move, put_location
+from integration_tests.harness.takeovers import COLD_S, WARM_S, assert_within, await_rows, await_takeover, slowdown
 from integration_tests.services import Services
 from tests.object_store import Bucket
 from tests.page_http import client_of
@@ -22,17 +23,6 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 _RECORDS = 4 * CHECKPOINT_RECORDS
 _IDLE_S = 90.0
 """Spark looks each ten seconds for workers that have been idle for a minute."""
-_TAKEOVER_S = 30.0
-"""Twice the time that it may take on two idle cores."""
-
-
-def await_rows(pipeline: Pipeline, seconds: float = 120.0) -> float:
-    """Wait until every record is visible; return how long that took."""
-    begin = time.monotonic()
-    while pipeline.verdict().in_sink < len(pipeline.workload.expected):
-        assert time.monotonic() - begin < seconds
-        time.sleep(0.05)
-    return time.monotonic() - begin
 
 
 def start(pipeline: Pipeline) -> PipelineProcess:
@@ -53,7 +43,7 @@ def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket:
     first = start(pipeline)
     pipeline.workload.produce(_RECORDS)
     await_rows(pipeline)
-    drivers = [first]
+    drivers, takeovers = [first], []
     for _ in range(2):
         if place == "store":
             move(pipeline)
@@ -65,17 +55,48 @@ def test_a_standby_goes_on_where_a_killed_driver_was(pipeline: Pipeline, bucket:
         pipeline.workload.produce(_RECORDS)
         await_rows(pipeline)
         assert pipeline.head.epoch == len(drivers)
+        before = slowdown()
         pipeline.workload.produce(_RECORDS)  # a part is under way, or is not read yet
+        killed_s = time.monotonic()
         drivers[-1].kill()
         drivers.append(standby)
-        took_s = await_rows(pipeline)
-        print(f"{place}: {took_s:.1f} s from the kill to the first rows of the standby")
-        assert took_s < _TAKEOVER_S
+        takeovers.append(await_takeover(pipeline, killed_s, before))
+        print(f"standby, {place}: {takeovers[-1]}")
         assert shown_state(pipeline, standby) == ("running", 200)
     drivers[-1].terminate()
     drivers[-1].succeed()
     pipeline.assert_exact(at_least=5 * _RECORDS)
     assert pipeline.head.epoch == len(drivers) == 3
+    assert_within(WARM_S, takeovers)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("place", ["disk", "store"])
+def test_a_driver_that_starts_after_the_kill_goes_on(pipeline: Pipeline, bucket: Bucket, place: str) -> None:
+    """A supervisor starts it at once: Python, Java and Spark start first."""
+    if place == "store":
+        put_location(pipeline, bucket)
+    driver = pipeline.start(until_caught_up=False)
+    pipeline.workload.produce(_RECORDS)
+    await_rows(pipeline)
+    takeovers = []
+    for _ in range(2):
+        if place == "store":
+            move(pipeline)
+        before = slowdown()
+        pipeline.workload.produce(_RECORDS)
+        killed_s = time.monotonic()
+        driver.kill()
+        driver = pipeline.start(until_caught_up=False)
+        takeovers.append(await_takeover(pipeline, killed_s, before))
+        print(f"cold start, {place}: {takeovers[-1]}")
+    driver.terminate()
+    driver.succeed()
+    pipeline.assert_exact(at_least=3 * _RECORDS)
+    assert pipeline.head.epoch == len(pipeline.processes) == 3
+    if place == "store":
+        assert_moved(pipeline)
+    assert_within(COLD_S, takeovers)
 
 
 @pytest.mark.timeout(600)
@@ -103,11 +124,13 @@ def test_a_standby_keeps_its_workers_on_a_cluster(
         time.sleep(_IDLE_S)
         assert warm <= {each.pid for each in cluster.tasks()}
         assert not of_first <= {each.pid for each in cluster.tasks()}  # those of an idle driver have ended
+        before = slowdown()
         pipeline.workload.produce(_RECORDS)
+        killed_s = time.monotonic()
         first.kill()
-        took_s = await_rows(pipeline)
-        print(f"cluster: {took_s:.1f} s from the kill to the first rows of the standby")
-        assert took_s < _TAKEOVER_S
+        takeover = await_takeover(pipeline, killed_s, before)
+        print(f"standby, cluster: {takeover}")
+        assert_within(WARM_S, [takeover])
         assert warm <= {each.pid for each in cluster.tasks()}
         standby.terminate()
         standby.succeed()

@@ -38,6 +38,8 @@ class Pipeline:
         self.spec: dict[str, Any] = _spec(topic, bootstrap)
         self.processes: list[PipelineProcess] = []
         self.address: ObjectAddress | None = None
+        self.host: str | None = None
+        """Host name of the next process; None: that of this machine."""
 
     @property
     def register(self) -> HeadStore:
@@ -97,7 +99,7 @@ class Pipeline:
         folder = folder or self.folder
         log = self.folder / f"{name}-{number}.log"
         arguments = [name, str(self.write_spec(folder)), *options]
-        process = PipelineProcess(arguments, folder, log, faults, self.environment)
+        process = PipelineProcess(arguments, folder, log, faults, self.environment, host=self.host)
         self.processes.append(process)
         return process
 

@@ -17,6 +17,7 @@ import psutil
 
 from integration_tests.harness import session
 from integration_tests.harness.faults import Faults
+from integration_tests.harness.other_host import under_host
 from spark_jobs.demo.driver import FAST_START
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -44,7 +45,10 @@ def child_environment(added: Mapping[str, str]) -> dict[str, str]:
 
 
 class PipelineProcess:
-    """A driver in a session of its own, with its JVM and workers. `log` has all that it prints."""
+    """A driver in a session of its own, with its JVM and workers. `log` has all that it prints.
+
+    `host`: its host name; None: that of this machine.
+    """
 
     def __init__(
         self,
@@ -55,12 +59,14 @@ class PipelineProcess:
         environment: Mapping[str, str],
         program: Sequence[str] = EOS,
         python: Path | str = sys.executable,
+        host: str | None = None,
     ) -> None:
         self.faults = faults
+        renamed = under_host(host, log.parent) if host is not None else []
         self.log = log
         with log.open("wb") as output:
             self._process = subprocess.Popen(
-                [str(python), *program, *arguments],
+                [*renamed, str(python), *program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

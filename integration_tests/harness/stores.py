@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from socket import gethostname
 from typing import Final
 
 import pytest
 
+from integration_tests.harness.other_host import can_rename
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
+from spark_jobs.observe.history.store import History
 from tests.object_store import KEYS, Bucket, Wire, lost_request, through
 
 _MINIO: Final = pytest.param("minio", marks=pytest.mark.minio)
@@ -43,8 +46,28 @@ def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None, pr
 
 
 def move(pipeline: Pipeline) -> None:
-    """Let the next driver begin in an empty folder."""
-    pipeline.spec["checkpoint"]["scratch"] = f"./machine-{len(pipeline.processes)}"
+    """Let the next driver begin in an empty folder, and under another host name where that `can_rename`."""
+    machine = f"machine-{len(pipeline.processes)}"
+    pipeline.spec["checkpoint"]["scratch"] = f"./{machine}"
+    pipeline.host = machine if can_rename() else None
+
+
+def assert_moved(pipeline: Pipeline) -> None:
+    """Each driver worked in a folder that no other one had, and under a host name that no other one had.
+
+    Its history, which is in that folder, names the host.
+    """
+    folders = pipeline.folder.glob("machine-*")
+    hosts = {folder.name: {run.host for run in History.at(folder).runs()} for folder in folders}
+    here = gethostname()
+    assert hosts == {name: {name if can_rename() else here} for name in hosts}, hosts
+    assert len(hosts) == len(pipeline.processes) > 1
+    assert here not in hosts
+
+
+def below(bucket: Bucket, folder: str, prefix: str = "eos/orders") -> list[str]:
+    """Return the names of the objects below a folder of the location."""
+    return [key for key in bucket.listed() if key.startswith(f"{prefix}/{folder}/")]
 
 
 def kept_states(bucket: Bucket) -> list[tuple[str, int]]:

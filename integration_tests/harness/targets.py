@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -224,6 +225,11 @@ TARGETS: Final[Mapping[str, Make]] = {
 ALL: Final = "all sinks"
 """The case of the kill matrix that is one pipeline with every sink."""
 
+FOLDER: Final = "in a folder"
+BUCKET: Final = "in a bucket"
+PLACES: Final = (FOLDER, BUCKET)
+"""Places of a pipeline's location."""
+
 EACH: Final = 1
 """Points of a sink alone in a run. There are more sinks than points."""
 
@@ -238,3 +244,15 @@ def points_of_run(seed: int | None, services: str = "native") -> dict[str, Seque
         return {**own, ALL: LOG_POINTS}
     together = LOG_POINTS[seed % 3 :: 3] if services == "docker" else LOG_POINTS
     return {**rotated(own, EACH, seed), ALL: together}
+
+
+def places_of_run(seed: int | None) -> dict[str, Sequence[str]]:
+    """Return the places of each case of a run: one that the seed chooses, or both without a seed."""
+    if seed is None:
+        return dict.fromkeys((*TARGETS, ALL), PLACES)
+    return {name: [random.Random(f"{seed} {name}").choice(PLACES)] for name in (*TARGETS, ALL)}
+
+
+def case_id(name: str, place: str) -> str:
+    """Return the id of a case of the kill matrix."""
+    return name if place == FOLDER else f"{name} {place}"

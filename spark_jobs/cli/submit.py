@@ -14,7 +14,7 @@ from connectors.spec import load_spec
 from eos.errors import SparkUnavailableError
 from spark_jobs.cli.options import AsJson, Debug, SpecPath
 from spark_jobs.cli.output import out
-from spark_jobs.cli.run_command import Ui, UntilCaughtUp
+from spark_jobs.cli.run_command import Standby, Ui, UntilCaughtUp
 from spark_jobs.cli.ui import UiHost, UiPort
 from spark_jobs.session.private_settings import private_file
 
@@ -43,6 +43,7 @@ def submit(
         ),
     ] = None,
     until_caught_up: UntilCaughtUp = False,
+    standby: Standby = False,
     ui: Ui = False,
     ui_host: UiHost = "127.0.0.1",
     ui_port: UiPort = 8080,
@@ -74,12 +75,15 @@ def submit(
 
         eos submit orders.yaml --environment environment.tar.gz
 
+        eos submit orders.yaml --master yarn --deploy-mode cluster --standby
+
         eos submit orders.yaml --master yarn --dry-run -- --queue etl
     """
     from spark_jobs.submit import Request, submission
 
     loaded = out.load(spec)
     arguments = ["--until-caught-up"] if until_caught_up else []
+    arguments += ["--standby"] if standby else []
     arguments += ["--ui", "--ui-host", ui_host, "--ui-port", str(ui_port)] if ui else []
     request = Request(spec, master, deploy_mode.value, environment, tuple(arguments), tuple(options or ()))
     wanted = submission(loaded, request, os.environ, _variables(spec), debug=out.debug)

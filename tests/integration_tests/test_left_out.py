@@ -14,7 +14,7 @@ import pytest
 from integration_tests import left_out
 from integration_tests.harness import turns
 from integration_tests.harness.rotation import SEED
-from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run
+from integration_tests.harness.targets import ALL, PLACES, TARGETS, case_id, points_of, points_of_run
 from integration_tests.left_out import CASE, FAULT, FILE, FIRST, IMAGE, LONG, MORE, TIME, Check, Run, listing, read
 
 _MATRIX = "integration_tests/test_matrix.py::test_killed"
@@ -122,17 +122,20 @@ def test_the_list_is_grouped() -> None:
 
 
 def test_kills_of_one_sink_that_are_left_out_are_named() -> None:
-    pairs = sum(len(points_of(name)) for name in TARGETS)
+    pairs = sum(len(points_of(name)) for name in TARGETS) * len(PLACES)
     (head, *rest) = listing([Run("native", 5, [f"{_MATRIX}[{ALL}]", f"{_MATRIX}[sqlite upsert]"], {}, {})], [])
     assert head.startswith(f"kills of a pipeline with one sink: {pairs - 1} left out. To run them: make matrix.")
-    assert head.endswith("A pipeline with all sinks was killed at every point.")
+    assert head.endswith("A pipeline with all sinks was killed at every point, with its location in a folder.")
+    (in_a_bucket, *_) = listing([Run("native", 5, [f"{_MATRIX}[{ALL} in a bucket]"], {}, {})], [])
+    assert in_a_bucket.endswith("A pipeline with all sinks was killed at every point, with its location in a bucket.")
     (in_containers, *_) = listing([Run("docker", 5, [f"{_MATRIX}[{ALL}]"], {}, {})], [])
     assert in_containers.endswith("A pipeline with all sinks WAS NOT killed at every point.")
-    (sqlite,) = (line for line in rest if "sqlite upsert" in line)
+    in_folder, in_bucket = (line for line in rest if "sqlite upsert" in line)
     (point,) = points_of_run(5)["sqlite upsert"]
-    assert point not in sqlite
-    assert sqlite.count(",") == len(points_of("upsert")) - 2
-    every = [f"{_MATRIX}[{name}]" for name in (*TARGETS, ALL)]
+    assert point not in in_folder
+    assert in_folder.count(",") == len(points_of("upsert")) - 2
+    assert in_bucket == f"  sqlite upsert in a bucket: {', '.join(points_of('upsert'))}"
+    every = [f"{_MATRIX}[{case_id(name, place)}]" for name in (*TARGETS, ALL) for place in PLACES]
     assert list(listing([Run("native", None, every, {}, {})], [])) == []
 
 

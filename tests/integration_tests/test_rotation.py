@@ -11,7 +11,18 @@ import pytest
 
 from integration_tests import test_matrix
 from integration_tests.harness.rotation import SEED, left_out_cases, rotated
-from integration_tests.harness.targets import ALL, TARGETS, points_of, points_of_run, stems, visible
+from integration_tests.harness.targets import (
+    ALL,
+    BUCKET,
+    PLACES,
+    TARGETS,
+    case_id,
+    places_of_run,
+    points_of,
+    points_of_run,
+    stems,
+    visible,
+)
 from twophase import faults
 
 POINTS = {"a": ("one", "two", "three"), "b": ("one", "two"), "c": ("two", "three", "four")}
@@ -50,6 +61,22 @@ def test_three_runs_in_containers_kill_all_sinks_at_every_point() -> None:
     assert points_of_run(None, "docker") == points_of_run(None)
 
 
+def test_each_run_chooses_a_place_for_each_case_and_all_runs_choose_each_place() -> None:
+    assert all(set(places) == set(PLACES) for places in places_of_run(None).values())
+    runs = [places_of_run(seed) for seed in range(100)]
+    assert all(len(places) == 1 for run in runs for places in run.values())
+    pairs = {
+        (name, point, *places_of_run(seed)[name])
+        for seed in range(300)
+        for name, points in points_of_run(seed).items()
+        for point in points
+    }
+    assert pairs == {(name, point, place) for name in (*TARGETS, ALL) for point in points_of(name) for place in PLACES}
+    in_buckets = [sum(places == [BUCKET] for places in run.values()) for run in runs]
+    assert 4 < sum(in_buckets) / len(runs) < 6
+    assert runs[7] == places_of_run(7)
+
+
 def test_a_run_takes_a_third_of_many_cases_and_each_has_its_turn() -> None:
     many, few = [f"many-{number}" for number in range(10)], [f"few-{number}" for number in range(5)]
     runs = [{*many, *few} - left_out_cases({"many": many, "few": few}, str(seed)) for seed in range(50)]
@@ -62,10 +89,11 @@ def test_the_case_of_all_sinks_takes_no_turns() -> None:
     root = Path(test_matrix.__file__).parents[1]
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--in-turns", "-m", "not in_turns"]
     environment = {**os.environ, SEED: "1", "CI": ""}
+    (place,) = places_of_run(1)[ALL]
     ended = subprocess.run(
         [*command, test_matrix.__file__], cwd=root, env=environment, capture_output=True, text=True, check=False
     )
-    assert f"test_killed[{ALL}]" in ended.stdout, ended.stdout + ended.stderr
+    assert f"test_killed[{case_id(ALL, place)}]" in ended.stdout, ended.stdout + ended.stderr
 
 
 def test_rows_are_visible_after_their_decision() -> None:

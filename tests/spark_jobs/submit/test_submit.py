@@ -199,6 +199,9 @@ def test_a_dry_run_prints_the_line_without_secrets(
     assert run_command_line([*arguments, "--json"]) == 0
     command = json.loads(capsys.readouterr().out)["command"]
     assert command[1:3] == ["--master", "yarn"]
+    assert command[-1] == str(tmp_path / "words.yaml")
+    assert run_command_line([*arguments, "--standby", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["command"][-2:] == [str(tmp_path / "words.yaml"), "--standby"]
     settings = Path(command[command.index("--properties-file") + 1])
     assert f"spark.x={_URL}" == settings.read_text().splitlines()[2].replace("\\u003a", ":")
     assert stat.S_IMODE(settings.stat().st_mode) == 0o600
