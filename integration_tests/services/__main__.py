@@ -8,8 +8,10 @@ import os
 import sys
 from typing import Final
 
-from integration_tests.services import kubernetes_native, kubernetes_node, kubernetes_tools
+from integration_tests.services import azurite_native, google_native, kubernetes_native, kubernetes_node, kubernetes_tools
+from integration_tests.services.azurite_native import Azurite
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.google_native import GoogleStore
 from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio
@@ -19,7 +21,10 @@ from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.state import State
 from integration_tests.services.values import ServiceError, Services
 
-_BESIDE: Final = (Postgres(), ObjectStore(), Minio(), Hdfs(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
+_BESIDE: Final = (
+    Postgres(), ObjectStore(), Minio(), GoogleStore(), Azurite(), Hdfs(), SecuredKafka(), SecuredMariadb(),
+    SecuredPostgres(),
+)  # fmt: skip
 """Processes of this machine beside either of the two kinds, started by tests that ask for them."""
 
 STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
@@ -62,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
     down.add_argument("--kind", choices=("all", *STOPPABLE), default="all")
     build = commands.add_parser(
-        "build", help="build the programs that tests of the Helm chart need; takes minutes, once"
+        "build", help="build the programs that tests of cloud stores and of the Helm chart need; takes minutes, once"
     )
     build.add_argument("--node", action="store_true", help="also kubelet, a scheduler and the network of pods")
     status = commands.add_parser("status", help="show what runs")
@@ -77,7 +82,8 @@ def _running() -> list[Services]:
 def _build(*, with_node: bool) -> None:
     log = State("build").log("go")
     node = kubernetes_node.PROGRAMS if with_node else ()
-    for each in (*kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS, *node):
+    print(f"azurite: {' '.join(azurite_native.PROGRAM.obtain(log))}", flush=True)
+    for each in (google_native.PROGRAM, *kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS, *node):
         print(f"{each.name}: {each.obtain(log)}", flush=True)
 
 
