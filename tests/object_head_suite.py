@@ -12,6 +12,8 @@ import pytest
 
 from eos.errors import HeadAccessError, HeadError, HeadFormatError, HeadUnknownError
 from tests.object_store import (
+    LANDED,
+    REFUSED,
     Behaviour,
     Bucket,
     Request,
@@ -34,8 +36,6 @@ from wal import small_objects
 Lay = Callable[..., Wire]
 
 PREFIX = "eos/orders"
-LANDED = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")  # the second one is Azure's
-REFUSED = (b"HTTP/1.1 412 ", b"HTTP/1.1 409 ")  # the second one is Azure's where the object to create exists
 ONE, TWO = Versioned(1, b"one " * 50), Versioned(2, b"two " * 50)
 
 slow_down = answer(503, "SlowDown", "Please reduce your request rate.")

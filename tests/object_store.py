@@ -27,6 +27,11 @@ from wal.address import ObjectAddress
 
 KEYS = {"access_key_id": "AKIAEXAMPLE", "secret_access_key": "object-secret-77"}
 
+LANDED = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
+"""First bytes of the answer to a put that has landed. The second one is Azure's."""
+
+REFUSED = (b"HTTP/1.1 412 ", b"HTTP/1.1 409 ")
+"""The same of a refused one. The second one is Azure's where the object to create exists."""
 
 PAGE = 50
 """Of a listing; S3's own are of 1000."""

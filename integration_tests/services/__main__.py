@@ -8,7 +8,13 @@ import os
 import sys
 from typing import Final
 
-from integration_tests.services import azurite_native, google_native, kubernetes_native, kubernetes_node, kubernetes_tools
+from integration_tests.services import (
+    azurite_native,
+    google_native,
+    kubernetes_native,
+    kubernetes_node,
+    kubernetes_tools,
+)
 from integration_tests.services.azurite_native import Azurite
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
 from integration_tests.services.google_native import GoogleStore

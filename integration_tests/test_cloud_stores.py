@@ -1,0 +1,222 @@
+"""Objects in servers of Google's and Azure's protocols: conditions, credentials, and the proof by `eos doctor`.
+
+Google's own server is not among them, nor Azure's. fake-gcs-server keeps the objects and compares generations; what it
+lacks of the XML API is translated (`services/go/google_store.go`). Azurite is Microsoft's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from connectors.buckets.location import check_location
+from eos.errors import HeadAccessError
+from integration_tests.harness.stores import ON_AZURITE, ON_CLOUDS, ON_GOOGLE
+from integration_tests.services.google_native import new_key, service_account
+from tests.cloud_buckets import AzureContainer, GoogleBucket
+from tests.object_store import REFUSED, Bucket, Request, Wire, answer, through
+from tests.object_suite import ObjectSuite, put
+from tests.storage_suite import TreeSuite
+from twophase.object_head import ObjectHead
+from wal.conditional_objects import Tag
+from wal.errors import StorageRefusedError
+from wal.object import ObjectStorage
+from wal.small_objects import SmallObjects
+from wal.storage import TreeStorage
+
+pytestmark = [pytest.mark.any_server]
+
+Lay = Callable[..., Wire]
+
+_STORE, _PUT, _REPLACE, _RULES = (
+    f"location store{part}" for part in ("", ": conditional put", ": conditional replace", ": lifecycle rules")
+)
+_CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
+
+
+def deaf_to_conditions(wire: Wire, request: Request) -> bytes:
+    """A store that knows no conditions."""
+    for header in _CONDITIONS:
+        request = request.without(header)
+    return wire.relay(request)
+
+
+def deaf_to_replacements(wire: Wire, request: Request) -> bytes:
+    """A store that knows only the conditions of creations: no tag, or generation 0."""
+    is_creation = b"x-goog-if-generation-match: 0" in request.head
+    return wire.relay(request if is_creation else request.without(_CONDITIONS[0]).without(_CONDITIONS[2]))
+
+
+@ON_CLOUDS
+class TestTree(TreeSuite):
+    """The contract of a storage."""
+
+    @pytest.fixture
+    def storage(self, bucket: Bucket) -> TreeStorage:
+        return ObjectStorage(bucket.address())
+
+
+@ON_CLOUDS
+class TestFaults(ObjectSuite):
+    """Faults between the client and the store."""
+
+
+@ON_CLOUDS
+def test_a_second_creation_is_refused_by_the_server(bucket: Bucket, wire: Lay) -> None:
+    """By its answer, not by a look of the client."""
+    answers: list[bytes] = []
+
+    def hear(line: Wire, request: Request) -> bytes:
+        answers.append(line.relay(request))
+        return answers[-1]
+
+    objects = SmallObjects(bucket.address(port=wire(hear).port))
+    first = objects.swap("head", None, b"one")
+    assert first is not None
+    assert objects.swap("head", None, b"two") is None
+    assert len(answers) == 2
+    assert answers[1][:13] in REFUSED
+    assert bucket.contents() == {"eos/log/head": b"one"}
+    second = objects.swap("head", first, b"two")
+    assert second not in (None, first)
+    assert objects.swap("head", first, b"three") is None
+    assert answers[-1].startswith(b"HTTP/1.1 412 ")
+    assert bucket.contents() == {"eos/log/head": b"two"}
+
+
+@ON_CLOUDS
+def test_of_many_creations_at_once_one_lands(bucket: Bucket) -> None:
+    objects = SmallObjects(bucket.address())
+    with ThreadPoolExecutor(8) as pool:
+        for turn in range(5):
+            landed = list(pool.map(lambda n: objects.swap(f"n{turn}", None, b"%d" % n), range(8)))
+            (winner,) = (n for n, tag in enumerate(landed) if tag is not None)
+            assert bucket.content(f"eos/log/n{turn}") == b"%d" % winner
+
+
+@ON_CLOUDS
+def test_the_doctor_proves_the_promises_and_leaves_nothing(bucket: Bucket, wire: Lay) -> None:
+    bucket.write("eos/orders/head", b"x")
+    before = bucket.contents()
+    found = {each.check: each for each in check_location(bucket.address("eos/orders"))}
+    assert [name for name, each in found.items() if not each.ok] == [_RULES]
+    assert not found[_RULES].fatal
+    assert "this command can read the rules of S3" in found[_RULES].detail
+    assert {_STORE, _PUT, _REPLACE} <= found.keys()
+    for behaviour, broken in ((deaf_to_conditions, {_PUT, _REPLACE}), (deaf_to_replacements, {_REPLACE})):
+        found = {each.check: each for each in check_location(bucket.address("eos/orders", wire(behaviour).port))}
+        assert {name for name, each in found.items() if not each.ok and each.fatal} == broken
+    assert bucket.contents() == before
+
+
+@ON_CLOUDS
+@pytest.mark.parametrize("behaviour", [deaf_to_conditions, deaf_to_replacements])
+def test_a_start_refuses_a_store_that_ignores_a_condition(
+    bucket: Bucket, wire: Lay, behaviour: Callable[[Wire, Request], bytes]
+) -> None:
+    ObjectHead(bucket.address()).require_conditions()
+    with pytest.raises(HeadAccessError, match="so two drivers could both decide"):
+        ObjectHead(bucket.address(port=wire(behaviour).port)).require_conditions()
+    assert bucket.listed() == []
+
+
+@ON_CLOUDS
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda objects: objects.read("head"),
+        lambda objects: objects.holds("head"),
+        lambda objects: objects.create("head", b"x"),
+        lambda objects: objects.replace("head", b"x"),
+        lambda objects: objects.swap("head", None, b"x"),
+        lambda objects: objects.swap("head", Tag('"0x1D0C4518892A4D0"', "1796019216664784"), b"x"),
+        lambda objects: objects.delete("head"),
+        lambda objects: objects.names(""),
+    ],
+    ids=["read", "holds", "create", "replace", "swap new", "swap", "delete", "names"],
+)
+def test_a_bucket_that_is_missing(bucket: Bucket, call: Callable[[SmallObjects], object]) -> None:
+    missing = SmallObjects(replace(bucket.address(), bucket="not-there"))
+    with pytest.raises(StorageRefusedError, match=f"{bucket.scheme}://not-there/.*{bucket.no_bucket}") as raised:
+        call(missing)
+    assert raised.value.remedy == "create the bucket, or correct its name or the endpoint"
+
+
+def _assert_refused(bucket: Bucket, option: str, value: str, words: str) -> None:
+    storage = ObjectStorage(bucket.address(**{option: value}))
+    for call in (lambda: put(storage, "one", b"1"), lambda: storage.open("one"), storage.names):
+        with pytest.raises(StorageRefusedError, match=words) as caught:
+            call()
+        assert "give credentials" in caught.value.remedy
+        assert value not in str(caught.value)
+    assert bucket.listed() == []
+
+
+@ON_GOOGLE
+def test_the_key_of_another_service_account_is_refused(bucket: GoogleBucket) -> None:
+    _assert_refused(bucket, "service_account_key", service_account(new_key()), "401, AuthenticationRequired")
+
+
+@ON_GOOGLE
+def test_no_key_is_refused(bucket: GoogleBucket) -> None:
+    _assert_refused(bucket, "skip_signature", "true", "401, AuthenticationRequired")
+
+
+@ON_AZURITE
+def test_another_key_of_the_account_is_refused(bucket: AzureContainer) -> None:
+    _assert_refused(bucket, "account_key", "b3RoZXI=", "403, AuthorizationFailure")
+
+
+@ON_AZURITE
+def test_a_shared_access_signature_is_enough(bucket: AzureContainer) -> None:
+    text = "&".join(f"{name}={value.replace('+', '%2B')}" for name, value in bucket.sas.items())
+    options = {name: value for name, value in bucket.options().items() if name != "account_key"}
+    at = type(bucket.address()).parse(bucket.url("eos/log"), {**options, "sas_key": text})
+    storage = ObjectStorage(at)
+    put(storage, "one", b"1")
+    assert storage.names() == ["one"]
+    assert bucket.contents() == {"eos/log/one": b"1"}
+
+
+@ON_CLOUDS
+def test_nothing_of_the_environment_moves_the_store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task on a machine with another environment would write where the driver does not read."""
+    for name in ("GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    for name in ("GOOGLE_BUCKET", "GOOGLE_BUCKET_NAME", "AZURE_CONTAINER_NAME", "AZURE_STORAGE_ACCOUNT_NAME"):
+        monkeypatch.setenv(name, "elsewhere")
+    monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
+    put(ObjectStorage(bucket.address()), "one", b"1")
+    assert bucket.listed() == ["eos/log/one"]
+
+
+@ON_GOOGLE
+def test_a_listing_of_more_than_a_page_is_whole(bucket: Bucket) -> None:
+    """The server's pages are of 50 objects. Azurite's are of 5000, and cannot be made smaller."""
+    names = [f"n{n:05}.segment" for n in range(105)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: bucket.write(f"eos/log/{name}", b"1"), names))
+    assert ObjectStorage(bucket.address()).names() == names
+    assert list(ObjectStorage(bucket.address()).below()) == names
+
+
+@ON_CLOUDS
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    ("status", "code", "remedy"),
+    [(403, "AuthorizationPermissionMismatch", "give credentials"), (429, "SlowDown", None), (503, "ServerBusy", None)],
+)
+def test_a_refusal_is_told_from_a_busy_store(
+    bucket: Bucket, wire: Lay, status: int, code: str, remedy: str | None
+) -> None:
+    storage = ObjectStorage(bucket.address(port=wire(answer(status, code, "no"), through).port))
+    if remedy is None:
+        put(storage, "one", b"1")
+        assert bucket.contents() == {"eos/log/one": b"1"}
+        return
+    with pytest.raises(StorageRefusedError, match=f"{status}, {code}") as caught:
+        put(storage, "one", b"1")
+    assert remedy in caught.value.remedy
