@@ -6,6 +6,7 @@ lacks of the XML API is translated (`services/go/google_store.go`). Azurite is M
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,12 +18,13 @@ from eos.errors import HeadAccessError
 from integration_tests.harness.stores import ON_AZURITE, ON_CLOUDS, ON_GOOGLE
 from integration_tests.services.google_native import new_key, service_account
 from tests.cloud_buckets import AzureContainer, GoogleBucket
-from tests.object_store import REFUSED, Bucket, Request, Wire, answer, through
+from tests.object_store import REFUSED, Behaviour, Bucket, Request, Wire, answer, through
 from tests.object_suite import ObjectSuite, put
 from tests.storage_suite import TreeSuite
 from twophase.object_head import ObjectHead
+from wal.address import ObjectAddress
 from wal.conditional_objects import Tag
-from wal.errors import StorageRefusedError
+from wal.errors import ObjectOptionsError, StorageError, StorageRefusedError
 from wal.object import ObjectStorage
 from wal.small_objects import SmallObjects
 from wal.storage import TreeStorage
@@ -37,17 +39,20 @@ _STORE, _PUT, _REPLACE, _RULES = (
 _CONDITIONS = ("if-match", "if-none-match", "x-goog-if-generation-match")
 
 
-def deaf_to_conditions(wire: Wire, request: Request) -> bytes:
-    """A store that knows no conditions."""
-    for header in _CONDITIONS:
-        request = request.without(header)
-    return wire.relay(request)
+def _deaf(bucket: Bucket, *, to_creations: bool) -> Behaviour:
+    """Return a store that ignores the condition of each replacement, and perhaps of each creation."""
 
+    def behave(wire: Wire, request: Request) -> bytes:
+        is_creation = re.search(
+            rb"(?i)\r\n(if-none-match: \*|x-goog-if-generation-match: 0)\r\n", request.head + b"\r\n"
+        )
+        if request.method != "PUT" or (is_creation and not to_creations):
+            return wire.relay(request)
+        for header in _CONDITIONS:
+            request = request.without(header)
+        return wire.relay(bucket.signed(request) if isinstance(bucket, AzureContainer) else request)
 
-def deaf_to_replacements(wire: Wire, request: Request) -> bytes:
-    """A store that knows only the conditions of creations: no tag, or generation 0."""
-    is_creation = b"x-goog-if-generation-match: 0" in request.head
-    return wire.relay(request if is_creation else request.without(_CONDITIONS[0]).without(_CONDITIONS[2]))
+    return behave
 
 
 @ON_CLOUDS
@@ -70,20 +75,22 @@ def test_a_second_creation_is_refused_by_the_server(bucket: Bucket, wire: Lay) -
     answers: list[bytes] = []
 
     def hear(line: Wire, request: Request) -> bytes:
-        answers.append(line.relay(request))
-        return answers[-1]
+        answered = line.relay(request)
+        if request.method == "PUT":
+            answers.append(answered)
+        return answered
 
     objects = SmallObjects(bucket.address(port=wire(hear).port))
     first = objects.swap("head", None, b"one")
     assert first is not None
     assert objects.swap("head", None, b"two") is None
-    assert len(answers) == 2
-    assert answers[1][:13] in REFUSED
+    assert [each[:13] in REFUSED for each in answers] == [False, True]
     assert bucket.contents() == {"eos/log/head": b"one"}
     second = objects.swap("head", first, b"two")
     assert second not in (None, first)
     assert objects.swap("head", first, b"three") is None
     assert answers[-1].startswith(b"HTTP/1.1 412 ")
+    assert len(answers) == 4
     assert bucket.contents() == {"eos/log/head": b"two"}
 
 
@@ -91,10 +98,10 @@ def test_a_second_creation_is_refused_by_the_server(bucket: Bucket, wire: Lay) -
 def test_of_many_creations_at_once_one_lands(bucket: Bucket) -> None:
     objects = SmallObjects(bucket.address())
     with ThreadPoolExecutor(8) as pool:
-        for turn in range(5):
-            landed = list(pool.map(lambda n: objects.swap(f"n{turn}", None, b"%d" % n), range(8)))
+        for name in ("a", "b", "c", "d", "e"):
+            landed = list(pool.map(objects.swap, [name] * 8, [None] * 8, [b"%d" % n for n in range(8)]))
             (winner,) = (n for n, tag in enumerate(landed) if tag is not None)
-            assert bucket.content(f"eos/log/n{turn}") == b"%d" % winner
+            assert bucket.content(f"eos/log/{name}") == b"%d" % winner
 
 
 @ON_CLOUDS
@@ -106,20 +113,22 @@ def test_the_doctor_proves_the_promises_and_leaves_nothing(bucket: Bucket, wire:
     assert not found[_RULES].fatal
     assert "this command can read the rules of S3" in found[_RULES].detail
     assert {_STORE, _PUT, _REPLACE} <= found.keys()
-    for behaviour, broken in ((deaf_to_conditions, {_PUT, _REPLACE}), (deaf_to_replacements, {_REPLACE})):
-        found = {each.check: each for each in check_location(bucket.address("eos/orders", wire(behaviour).port))}
+    for to_creations, broken in ((True, {_PUT, _REPLACE}), (False, {_REPLACE})):
+        port = wire(_deaf(bucket, to_creations=to_creations)).port
+        found = {each.check: each for each in check_location(bucket.address("eos/orders", port))}
         assert {name for name, each in found.items() if not each.ok and each.fatal} == broken
     assert bucket.contents() == before
 
 
 @ON_CLOUDS
-@pytest.mark.parametrize("behaviour", [deaf_to_conditions, deaf_to_replacements])
+@pytest.mark.parametrize(("to_creations", "ignored"), [(True, "If-None-Match"), (False, "If-Match")])
 def test_a_start_refuses_a_store_that_ignores_a_condition(
-    bucket: Bucket, wire: Lay, behaviour: Callable[[Wire, Request], bytes]
+    bucket: Bucket, wire: Lay, to_creations: bool, ignored: str
 ) -> None:
     ObjectHead(bucket.address()).require_conditions()
-    with pytest.raises(HeadAccessError, match="so two drivers could both decide"):
-        ObjectHead(bucket.address(port=wire(behaviour).port)).require_conditions()
+    port = wire(_deaf(bucket, to_creations=to_creations)).port
+    with pytest.raises(HeadAccessError, match=f"does not honour {ignored}, so two drivers could both decide"):
+        ObjectHead(bucket.address(port=port)).require_conditions()
     assert bucket.listed() == []
 
 
@@ -138,7 +147,11 @@ def test_a_start_refuses_a_store_that_ignores_a_condition(
     ],
     ids=["read", "holds", "create", "replace", "swap new", "swap", "delete", "names"],
 )
-def test_a_bucket_that_is_missing(bucket: Bucket, call: Callable[[SmallObjects], object]) -> None:
+def test_a_bucket_that_is_missing(
+    bucket: Bucket, call: Callable[[SmallObjects], object], request: pytest.FixtureRequest
+) -> None:
+    if isinstance(bucket, AzureContainer) and request.node.callspec.id.startswith("delete"):
+        pytest.skip("obstore deletes by a batch, and reports a missing container as a missing object")
     missing = SmallObjects(replace(bucket.address(), bucket="not-there"))
     with pytest.raises(StorageRefusedError, match=f"{bucket.scheme}://not-there/.*{bucket.no_bucket}") as raised:
         call(missing)
@@ -161,8 +174,10 @@ def test_the_key_of_another_service_account_is_refused(bucket: GoogleBucket) -> 
 
 
 @ON_GOOGLE
-def test_no_key_is_refused(bucket: GoogleBucket) -> None:
-    _assert_refused(bucket, "skip_signature", "true", "401, AuthenticationRequired")
+def test_requests_without_a_signature_are_not_offered(bucket: GoogleBucket) -> None:
+    """obstore signs the puts all the same, so a store that refuses signatures could not be written to."""
+    with pytest.raises(ObjectOptionsError, match="gs:// has no option skip_signature"):
+        bucket.address(skip_signature="true")
 
 
 @ON_AZURITE
@@ -172,13 +187,38 @@ def test_another_key_of_the_account_is_refused(bucket: AzureContainer) -> None:
 
 @ON_AZURITE
 def test_a_shared_access_signature_is_enough(bucket: AzureContainer) -> None:
+    """Except to delete: Azurite answers 500 to a batch with such a signature, which Azure's documentation allows."""
     text = "&".join(f"{name}={value.replace('+', '%2B')}" for name, value in bucket.sas.items())
     options = {name: value for name, value in bucket.options().items() if name != "account_key"}
-    at = type(bucket.address()).parse(bucket.url("eos/log"), {**options, "sas_key": text})
+    at = ObjectAddress.parse(bucket.url("eos/log"), {**options, "sas_key": text})
     storage = ObjectStorage(at)
     put(storage, "one", b"1")
     assert storage.names() == ["one"]
-    assert bucket.contents() == {"eos/log/one": b"1"}
+    assert ObjectHead(at).swap(None, b"one")
+    assert not ObjectHead(at).swap(None, b"two")
+    assert bucket.content("eos/log/one") == b"1"
+
+
+@ON_AZURITE
+@pytest.mark.parametrize(("status", "is_refused"), [(403, True), (503, False)])
+def test_a_deletion_that_is_refused_in_a_batch(
+    bucket: AzureContainer, wire: Lay, status: int, is_refused: bool
+) -> None:
+    """The batch itself is accepted. Only its part says that the credentials do not allow it."""
+
+    def behave(line: Wire, request: Request) -> bytes:
+        if request.method != "POST":
+            return line.relay(request)
+        head, _, body = line.relay(request).partition(b"\r\n\r\n")
+        return head + b"\r\n\r\n" + body.replace(b"202 Accepted", b"%d Rejected" % status)
+
+    bucket.write("eos/log/one", b"1")
+    at = bucket.address(port=wire(behave).port)
+    for call in (lambda: ObjectStorage(at).delete("one"), lambda: SmallObjects(at).delete("one")):
+        with pytest.raises(StorageError, match=f"cannot delete .*the store answered {status}, Rejected") as caught:
+            call()
+        assert isinstance(caught.value, StorageRefusedError) == is_refused
+        assert ("give credentials" in caught.value.remedy) == is_refused
 
 
 @ON_CLOUDS

@@ -9,13 +9,14 @@ import json
 import secrets
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from tests.object_store import Bucket
+from tests.object_store import Request as WireRequest
 
 
 @dataclass
@@ -81,6 +82,11 @@ class AzureContainer(Bucket):
         text = "".join(f"{line}\n" for line in (self.account, *given.values()))
         signature = hmac.digest(base64.b64decode(self.key), text.encode(), hashlib.sha256)
         return {**{name: value for name, value in given.items() if value}, "sig": base64.b64encode(signature).decode()}
+
+    def signed(self, request: WireRequest) -> WireRequest:
+        """Return the request with the signature in its URL, which holds whatever its headers are."""
+        line, _, headers = request.without("authorization").head.partition(b" HTTP/1.1")
+        return replace(request, head=b"%s?%s HTTP/1.1%s" % (line, urlencode(self.sas).encode(), headers))
 
     def listed(self) -> list[str]:
         names: list[str] = []

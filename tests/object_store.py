@@ -334,6 +334,6 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         object, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
     )
-    monkeypatch.setattr(object, "_REQUEST_S", 0.5)
+    monkeypatch.setattr(object, "_REQUEST_S", 1.0)
     monkeypatch.setattr(small_objects, "_REQUEST_S", 1.5)
     monkeypatch.setattr(object, "_SLOWEST", 2**30)
