@@ -212,9 +212,9 @@ def test_a_deletion_that_is_refused_in_a_batch(
         head, _, body = line.relay(request).partition(b"\r\n\r\n")
         return head + b"\r\n\r\n" + body.replace(b"202 Accepted", b"%d Rejected" % status)
 
-    bucket.write("eos/log/one", b"1")
     at = bucket.address(port=wire(behave).port)
     for call in (lambda: ObjectStorage(at).delete("one"), lambda: SmallObjects(at).delete("one")):
+        bucket.write("eos/log/one", b"1")
         with pytest.raises(StorageError, match=f"cannot delete .*the store answered {status}, Rejected") as caught:
             call()
         assert isinstance(caught.value, StorageRefusedError) == is_refused
