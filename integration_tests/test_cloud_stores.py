@@ -7,20 +7,23 @@ lacks of the XML API is translated (`services/go/google_store.go`). Azurite is M
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from connectors.buckets.location import check_location
-from eos.errors import HeadAccessError
+from eos.errors import HeadAccessError, HeadUnknownError
 from integration_tests.harness.stores import ON_AZURITE, ON_CLOUDS, ON_GOOGLE
 from integration_tests.services.google_native import new_key, service_account
 from tests.cloud_buckets import AzureContainer, GoogleBucket
 from tests.object_store import REFUSED, Behaviour, Bucket, Request, Wire, answer, through
 from tests.object_suite import ObjectSuite, put
 from tests.storage_suite import TreeSuite
+from twophase import ownership
 from twophase.object_head import ObjectHead
 from wal.address import ObjectAddress
 from wal.conditional_objects import Tag
@@ -102,6 +105,30 @@ def test_of_many_creations_at_once_one_lands(bucket: Bucket) -> None:
             landed = list(pool.map(objects.swap, [name] * 8, [None] * 8, [b"%d" % n for n in range(8)]))
             (winner,) = (n for n, tag in enumerate(landed) if tag is not None)
             assert bucket.content(f"eos/log/{name}") == b"%d" % winner
+
+
+@ON_GOOGLE
+def test_a_store_that_takes_one_write_a_second_of_an_object(bucket: Bucket, wire: Lay) -> None:
+    """Google documents this limit. A driver gives up after so many swaps without an answer, which took no second."""
+    taken_s: list[float] = []
+
+    def limit(line: Wire, request: Request) -> bytes:
+        now_s = time.monotonic()
+        if request.method != "PUT" or not taken_s or now_s - taken_s[-1] > 1:
+            taken_s.extend([now_s] if request.method == "PUT" else [])
+            return line.relay(request)
+        return answer(429, "SlowDown", "The rate of requests to the object exceeds the limit.")(line, request)
+
+    store = ObjectHead(bucket.address(port=wire(limit).port))
+    for version in range(3):
+        seen, landed = store.read(), False
+        for _ in range(ownership._ROUNDS):
+            with suppress(HeadUnknownError):
+                landed = store.swap(seen, b"%d" % version)
+            if landed:
+                break
+        assert landed, version
+    assert len(taken_s) == 3
 
 
 @ON_CLOUDS

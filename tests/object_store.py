@@ -336,4 +336,5 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     monkeypatch.setattr(object, "_REQUEST_S", 1.0)
     monkeypatch.setattr(small_objects, "_REQUEST_S", 1.5)
+    monkeypatch.setattr(small_objects, "_BUSY_S", 0.01)
     monkeypatch.setattr(object, "_SLOWEST", 2**30)

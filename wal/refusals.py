@@ -17,7 +17,7 @@ Failure = (BaseError, OSError, ValueError)
 """All that a call of obstore's raises on purpose."""
 
 _STATUS: Final = re.compile(r"status code: (\d{3})|\(code: (\d{3})\)")
-"""The second form is of one deletion of a batch, which Azure accepts before it looks at its parts."""
+"""The second form is of one deletion of a batch, which Azure accepts before it checks its parts."""
 _DELETION: Final = re.compile(r"delete request failed for key [^\n]*?: ([^\n]{1,200}) \(code: \d{3}\)")
 _CODE: Final = re.compile(r"<Code>([^<]{1,80})</Code>|\"(?:code|error)\": ?\"([^\"]{1,80})\"")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,300})", re.DOTALL)

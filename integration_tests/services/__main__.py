@@ -50,7 +50,7 @@ def main() -> int:
         elif arguments.command == "down":
             _down(arguments.kind)
         elif arguments.command == "build":
-            _build(with_node=arguments.node)
+            return _build(with_node=arguments.node)
         else:
             _show(_running(), arguments.json)
             for each in [] if arguments.json else _BESIDE:
@@ -85,12 +85,24 @@ def _running() -> list[Services]:
     return [services for kind in ("docker", "native") if (services := provider(kind).running()) is not None]
 
 
-def _build(*, with_node: bool) -> None:
+def _build(*, with_node: bool) -> int:
+    """Build each program, also after one that cannot be built; 1 if there was one."""
     log = State("build").log("go")
     node = kubernetes_node.PROGRAMS if with_node else ()
-    print(f"azurite: {' '.join(azurite_native.PROGRAM.obtain(log))}", flush=True)
-    for each in (google_native.PROGRAM, *kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS, *node):
-        print(f"{each.name}: {each.obtain(log)}", flush=True)
+    failed = 0
+    for each in (
+        google_native.PROGRAM,
+        azurite_native.PROGRAM,
+        *kubernetes_tools.PROGRAMS,
+        *kubernetes_native.PROGRAMS,
+        *node,
+    ):
+        try:
+            print(f"{each.name}: {each.obtain(log)}", flush=True)
+        except ServiceError as error:
+            print(f"services: {error}", file=sys.stderr)
+            failed = 1
+    return failed
 
 
 def _down(kind: str) -> None:

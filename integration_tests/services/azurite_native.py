@@ -30,7 +30,7 @@ class Azurite(SingleServer):
         return self._kept_port("EOS_NATIVE_AZURITE_PORT", 15559)
 
     def _start(self) -> ServerProcess:
-        command = [*PROGRAM.obtain(self._log), "--blobHost", "127.0.0.1", "--blobPort", str(self.port)]
+        command = ["node", str(PROGRAM.obtain(self._log)), "--blobHost", "127.0.0.1", "--blobPort", str(self.port)]
         command += ["--inMemoryPersistence", "--silent", "--disableTelemetry"]
         return ServerProcess.start(command, self._log, {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"})
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from integration_tests.services.values import ServiceError
 class NodeProgram:
     """A script of a package. Immutable."""
 
-    package: str
+    name: str  # of the package
     version: str
     script: str  # its path in the package
     node: str  # the oldest Node.js that runs it, for messages
@@ -28,30 +27,30 @@ class NodeProgram:
         """Return whether the package is in the cache, and Node.js is there to run it."""
         return self._script.exists() and shutil.which("node") is not None
 
-    def obtain(self, log: Path) -> Sequence[str]:
-        """Return the command that runs it. Block some minutes the first time. Raises ServiceError with the remedy."""
-        node, npm = shutil.which("node"), shutil.which("npm")
+    def obtain(self, log: Path) -> Path:
+        """Return the script, for `node`. Block some minutes the first time. Raises ServiceError with the remedy."""
+        npm = shutil.which("npm")
         with exclusive(self._folder.parent / "lock"):
-            if node is None or (npm is None and not self._script.exists()):
-                message = f"{self.package} needs `node` and `npm` on the PATH."
+            if shutil.which("node") is None or npm is None:
+                message = f"{self.name} needs `node` and `npm` on the PATH."
                 raise ServiceError(f"{message} Install Node.js {self.node} or newer (https://nodejs.org).")
             if not self._script.exists():
-                self._install(str(npm), log)
-        return [node, str(self._script)]
+                self._install(npm, log)
+        return self._script
 
     @property
     def _folder(self) -> Path:
-        return cache_folder() / self.package / self.version
+        return cache_folder() / self.name / self.version
 
     @property
     def _script(self) -> Path:
-        return self._folder / "node_modules" / self.package / self.script
+        return self._folder / "node_modules" / self.name / self.script
 
     def _install(self, npm: str, log: Path) -> None:
         partly = self._folder.with_name("partly")
         shutil.rmtree(partly, ignore_errors=True)
         partly.mkdir()
-        named = f"{self.package}@{self.version}"
+        named = f"{self.name}@{self.version}"
         command = [npm, "install", "--prefix", str(partly), "--ignore-scripts", "--no-audit", "--no-fund", named]
         with log.open("ab") as output:
             try:
