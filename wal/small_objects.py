@@ -91,7 +91,8 @@ class SmallObjects:
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
         """Replace the object if it is the expected one (None: it does not exist). Return its tag; else None.
 
-        Sent once. If the store is too busy for it, the error comes after a pause. After a StorageError that is retriable it may have landed, or may land later.
+        Sent once. After a StorageError that is retriable it may have landed, or may land later. The error of a store
+        that is too busy follows a pause.
         """
         try:
             with self._naming("swap", name):
