@@ -186,7 +186,7 @@ def test_a_bucket_that_is_missing(
 
 
 def _assert_refused(bucket: Bucket, option: str, value: str, words: str) -> None:
-    storage = ObjectStorage(bucket.address(**{option: value}))
+    storage = ObjectStorage(bucket.address("eos/log", None, **{option: value}))
     for call in (lambda: put(storage, "one", b"1"), lambda: storage.open("one"), storage.names):
         with pytest.raises(StorageRefusedError, match=words) as caught:
             call()
@@ -240,10 +240,10 @@ def test_a_deletion_that_is_refused_in_a_batch(
         return head + b"\r\n\r\n" + body.replace(b"202 Accepted", b"%d Rejected" % status)
 
     at = bucket.address(port=wire(behave).port)
-    for call in (lambda: ObjectStorage(at).delete("one"), lambda: SmallObjects(at).delete("one")):
+    for objects in (ObjectStorage(at), SmallObjects(at)):
         bucket.write("eos/log/one", b"1")
         with pytest.raises(StorageError, match=f"cannot delete .*the store answered {status}, Rejected") as caught:
-            call()
+            objects.delete("one")
         assert isinstance(caught.value, StorageRefusedError) == is_refused
         assert ("give credentials" in caught.value.remedy) == is_refused
 

@@ -27,6 +27,9 @@ ON_AZURITE: Final = pytest.mark.parametrize("store", [_AZURITE], indirect=True)
 ON_STORED: Final = pytest.mark.parametrize("store", [_MINIO, _GOOGLE, _AZURITE], indirect=True)
 """The same on the three servers that compare and replace in one step, which moto's does not."""
 
+ON_BOTH_STORES: Final = pytest.mark.parametrize("store", ["moto", _MINIO], indirect=True)
+"""Decorator of a test that runs on both servers of S3's protocol."""
+
 ON_ALL_STORES: Final = pytest.mark.parametrize("store", ["moto", _MINIO, _GOOGLE, _AZURITE], indirect=True)
 """Decorator of a test that runs on moto's server, on MinIO, and on the servers of the other protocols."""
 
