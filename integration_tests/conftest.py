@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import pytest
 import sqlalchemy
@@ -36,13 +36,17 @@ from integration_tests.services import (
     NoControlError,
     ServiceError,
     Services,
+    azurite_native,
+    google_native,
     kubernetes_native,
     kubernetes_node,
     kubernetes_tools,
     obtain,
 )
+from integration_tests.services.azurite_native import Azurite
 from integration_tests.services.copied import CopiedKafka
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.google_native import GoogleStore
 from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio, obtainable
@@ -50,9 +54,10 @@ from integration_tests.services.moto_native import ObjectStore
 from integration_tests.services.obtain import KINDS
 from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.registry_native import PROGRAM, SchemaRegistry
-from tests.object_store import bucket, hasty, wire
+from tests.cloud_buckets import AzureContainer, GoogleBucket
+from tests.object_store import Bucket, hasty, wire
 
-__all__ = ["bucket", "hasty", "wire"]
+__all__ = ["hasty", "wire"]
 
 
 class TopicFactory(Protocol):
@@ -141,6 +146,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         omitted |= {item.nodeid: left_out.REGISTRY for item in items if item.get_closest_marker("registry")}
     if not obtainable():
         omitted |= {item.nodeid: left_out.MINIO for item in items if item.get_closest_marker("minio")}
+    if not google_native.PROGRAM.is_built():
+        omitted |= {item.nodeid: left_out.CLOUDS for item in items if item.get_closest_marker("google")}
+    if not azurite_native.PROGRAM.is_installed():
+        omitted |= {item.nodeid: left_out.CLOUDS for item in items if item.get_closest_marker("azurite")}
     for marker, programs in (("helm", kubernetes_tools.PROGRAMS), ("kubernetes", kubernetes_native.PROGRAMS)):
         if not all(each.is_built() for each in programs):
             omitted |= {item.nodeid: left_out.CHART for item in items if item.get_closest_marker(marker)}
@@ -303,12 +312,34 @@ def _on_postgres(url: str, statement: str) -> None:
         connection.exec_driver_sql(statement)
 
 
+_STORES: Final = {each.kind: each for each in (Minio, GoogleStore, Azurite)}
+
+Store = ObjectStore | Minio | GoogleStore | Azurite
+
+
 @pytest.fixture(scope="session")
-def s3_port(request: pytest.FixtureRequest) -> int:
-    """Return the port of moto's server, or of MinIO for a test with `ON_BOTH_STORES`. It stops with the others."""
-    store = Minio() if getattr(request, "param", "moto") == "minio" else ObjectStore()
-    store.up()
+def store(request: pytest.FixtureRequest) -> Store:
+    """Start moto's server, or the one that a decorator of harness/stores.py names. It stops with the others."""
+    named = getattr(request, "param", "moto")
+    started: Store = _STORES[named]() if named in _STORES else ObjectStore()
+    started.up()
+    return started
+
+
+@pytest.fixture
+def store_port(store: Store) -> int:
+    """Return its port."""
     return store.port
+
+
+@pytest.fixture
+def bucket(store: Store) -> Bucket:
+    """Return a bucket, or container, of the test's own."""
+    if isinstance(store, GoogleStore):
+        return GoogleBucket(store.port, store.service_account_key)
+    if isinstance(store, Azurite):
+        return AzureContainer(store.port, azurite_native.ACCOUNT, azurite_native.ACCOUNT_KEY)
+    return Bucket(store.port)
 
 
 @pytest.fixture

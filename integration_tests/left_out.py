@@ -32,6 +32,7 @@ CASE: Final = "cases of other tests"
 IMAGE: Final = "tests of the product's image"
 REGISTRY: Final = "tests of a schema registry"
 MINIO: Final = "tests on MinIO"
+CLOUDS: Final = "tests on servers of Google Cloud Storage's and Azure's protocols"
 CHART: Final = "tests of the Helm chart"
 NODE: Final = "tests on a node of Kubernetes"
 SEARCH: Final = "long explorations of the protocol"
@@ -47,6 +48,10 @@ _FAULT_TESTS: Final = "fault tests"
 
 _MATRIX: Final = "integration_tests/test_matrix.py::test_killed"
 _OF_REGISTRY: Final = "EOS_PROVIDE_REGISTRY=… .venv/bin/python -m pytest integration_tests -m registry"
+_OF_CLOUDS: Final = (
+    ".venv/bin/python -m integration_tests.services build && "
+    ".venv/bin/python -m pytest integration_tests -m 'google or azurite', with Go 1.26 and Node.js 20 on the PATH"
+)
 _OF_CHART: Final = (
     ".venv/bin/python -m integration_tests.services build && .venv/bin/python -m pytest integration_tests -m helm"
 )
@@ -56,6 +61,7 @@ _COMMANDS: Final = {
     IMAGE: "make image",
     REGISTRY: _OF_REGISTRY,
     MINIO: ".venv/bin/python -m pytest integration_tests -m minio, with Go 1.24 or newer on the PATH",
+    CLOUDS: _OF_CLOUDS,
     CHART: _OF_CHART,
     NODE: "make node, as root, with Go, and containerd and runc of a Docker engine on the PATH",
     SEARCH: "scripts/test --all --no-lint --unit",

@@ -1,4 +1,8 @@
-"""Head in MinIO, which is stricter than moto's server and keeps its objects on a disk."""
+"""Head in servers that are stricter than moto's: MinIO, and those of Google's and Azure's protocols.
+
+Only MinIO is killed. The server of Google's protocol keeps its objects in memory, and Azurite loses those of the last
+five seconds.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from integration_tests.harness.stores import ON_MINIO
+from integration_tests.harness.stores import ON_STORED
 from integration_tests.services.minio_native import MinioServer
 from tests.head_race import assert_each_version_is_won_once, await_version, open_head, racing
 from tests.head_store_suite import HeadStoreSuite
@@ -22,7 +26,7 @@ _SWAPS = 60
 _KILLS = 3
 
 
-@ON_MINIO
+@ON_STORED
 class TestHead(HeadStoreSuite):
     """The contract of every head register."""
 
@@ -31,12 +35,12 @@ class TestHead(HeadStoreSuite):
         return lambda: ObjectHead(bucket.address(PREFIX))
 
 
-@ON_MINIO
+@ON_STORED
 class TestFaults(ObjectHeadSuite):
-    """Faults between the client and MinIO."""
+    """Faults between the client and the store."""
 
 
-@ON_MINIO
+@ON_STORED
 def test_each_version_is_won_once_by_processes_that_race(bucket: Bucket) -> None:
     place = bucket.address(PREFIX)
     store = open_head(place)

@@ -11,7 +11,7 @@ import pytest
 
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.stores import (
-    ON_BOTH_STORES,
+    ON_ALL_STORES,
     below,
     cut_off_at,
     driver_at,
@@ -20,7 +20,7 @@ from integration_tests.harness.stores import (
     release_fenced,
 )
 from integration_tests.savepoints import keep_ids
-from tests.object_store import KEYS, Bucket, Request, Wire, lost_answer, lost_request, through
+from tests.object_store import Bucket, Request, Wire, lost_answer, lost_request, through
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -38,10 +38,10 @@ def assert_exact(pipeline: Pipeline) -> None:
     assert pipeline.head.committed == pipeline.head.completed >= _RECORDS / CHECKPOINT_RECORDS - 1
     assert not pipeline.location.exists()
     for process in pipeline.processes:
-        assert KEYS["secret_access_key"] not in process.output()
+        assert pipeline.environment["STORE_SECRET"] not in process.output()
 
 
-@ON_BOTH_STORES
+@ON_ALL_STORES
 @pytest.mark.timeout(900)
 def test_a_driver_that_is_killed_anywhere_is_followed_by_one_in_an_empty_folder(
     pipeline: Pipeline, bucket: Bucket

@@ -15,7 +15,7 @@ from connectors.registry import open_requests
 from connectors.spec import load_spec
 from integration_tests.harness.command_line import CommandLine
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
-from integration_tests.harness.stores import ON_BOTH_STORES, move, put_location
+from integration_tests.harness.stores import ON_ALL_STORES, move, put_location
 from integration_tests.savepoints import await_committed, begin_from, facts, keep_ids
 from tests.object_store import Bucket, Request, Wire, through
 from twophase.requests import Answer, Channel
@@ -52,7 +52,7 @@ def _answered(channel: Channel, arguments: dict[str, str]) -> Answer:
     return answer
 
 
-@ON_BOTH_STORES
+@ON_ALL_STORES
 @pytest.mark.timeout(1200)
 def test_the_machine_is_lost_at_every_point(pipeline: Pipeline, bucket: Bucket, eos: CommandLine) -> None:
     """Each process begins in an empty folder. Only a savepoint with its manifest is used, and only if it is whole."""

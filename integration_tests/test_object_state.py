@@ -9,7 +9,7 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from integration_tests.harness.stores import (
-    ON_BOTH_STORES,
+    ON_ALL_STORES,
     cut_off_at,
     driver_at,
     move,
@@ -55,7 +55,7 @@ def _assert_remembered(pipeline: Pipeline) -> None:
     assert not pipeline.location.exists()
 
 
-@ON_BOTH_STORES
+@ON_ALL_STORES
 @pytest.mark.timeout(1500)
 def test_a_driver_that_is_killed_anywhere_leaves_its_state(remembering: Pipeline) -> None:
     for stem in _POINTS:

@@ -12,9 +12,9 @@ from integration_tests.harness.markers import MARKERS
 from integration_tests.harness.rotation import seed_of_run
 from spark_jobs.cli.output import out
 from tests import searches
-from tests.object_store import bucket, hasty, s3_port, wire
+from tests.object_store import bucket, hasty, store_port, wire
 
-__all__ = ["bucket", "hasty", "s3_port", "wire"]
+__all__ = ["bucket", "hasty", "store_port", "wire"]
 
 pytest.register_assert_rewrite("connectors.testing")  # before a test imports it; eos.testing does the same
 

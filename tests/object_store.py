@@ -17,7 +17,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from queue import Queue
-from typing import Any
+from typing import Any, ClassVar
 
 import boto3
 import pytest
@@ -27,6 +27,11 @@ from wal.address import ObjectAddress
 
 KEYS = {"access_key_id": "AKIAEXAMPLE", "secret_access_key": "object-secret-77"}
 
+LANDED = (b"HTTP/1.1 200 ", b"HTTP/1.1 201 ")
+"""First bytes of the answer to a put that has landed. The second one is Azure's."""
+
+REFUSED = (b"HTTP/1.1 412 ", b"HTTP/1.1 409 ")
+"""The same of a refused one. The second one is Azure's where the object to create exists."""
 
 PAGE = 50
 """Of a listing; S3's own are of 1000."""
@@ -79,7 +84,11 @@ def _client(port: int) -> Any:
 
 @dataclass
 class Bucket:
-    """A bucket of its own, and an eye on it that shares no code with the storage."""
+    """A bucket of S3 of its own, and an eye on it that shares no code with the storage."""
+
+    scheme: ClassVar = "s3"
+    secret_option: ClassVar = "secret_access_key"
+    no_bucket: ClassVar = "404, NoSuchBucket"
 
     port: int
 
@@ -88,11 +97,23 @@ class Bucket:
         self.s3 = _client(self.port)
         self.s3.create_bucket(Bucket=self.name)
 
+    def options(self, port: int | None = None) -> dict[str, str]:
+        """Return the options of an address. `port`: of a wire."""
+        endpoint = f"http://127.0.0.1:{port or self.port}"
+        return {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1", **KEYS}
+
+    @property
+    def secret(self) -> str:
+        """The secret among the options."""
+        return self.options()[self.secret_option]
+
+    def url(self, prefix: str) -> str:
+        """Return the URL of a prefix."""
+        return f"{self.scheme}://{self.name}/{prefix}"
+
     def address(self, prefix: str = "eos/log", port: int | None = None, **options: str) -> ObjectAddress:
         """`port`: of a wire."""
-        endpoint = f"http://127.0.0.1:{port or self.port}"
-        given = {"endpoint": endpoint, "allow_http": "true", "region": "us-east-1", **KEYS, **options}
-        return ObjectAddress.parse(f"s3://{self.name}/{prefix}", given)
+        return ObjectAddress.parse(self.url(prefix), {**self.options(port), **options})
 
     def listed(self) -> list[str]:
         found = self.s3.get_paginator("list_objects_v2").paginate(Bucket=self.name)
@@ -109,13 +130,17 @@ class Bucket:
     def restore(self, contents: Mapping[str, bytes]) -> None:
         """Hold these objects and no others."""
         for key in self.listed():
-            self.s3.delete_object(Bucket=self.name, Key=key)
+            self.delete(key)
         for key, content in contents.items():
             self.write(key, content)
 
     def write(self, key: str, content: bytes) -> None:
         """Also over what is there."""
         self.s3.put_object(Bucket=self.name, Key=key, Body=content)
+
+    def delete(self, key: str) -> None:
+        """Delete an object that exists."""
+        self.s3.delete_object(Bucket=self.name, Key=key)
 
 
 @dataclass(frozen=True)
@@ -278,23 +303,23 @@ def answer(status: int, code: str, message: str) -> Callable[[Wire, Request], by
 
 
 @pytest.fixture(scope="session")
-def s3_port() -> Iterator[int]:
+def store_port() -> Iterator[int]:
     with server() as port:
         yield port
 
 
 @pytest.fixture
-def bucket(s3_port: int) -> Bucket:
-    return Bucket(s3_port)
+def bucket(store_port: int) -> Bucket:
+    return Bucket(store_port)
 
 
 @pytest.fixture
-def wire(s3_port: int) -> Iterator[Callable[..., Wire]]:
+def wire(store_port: int) -> Iterator[Callable[..., Wire]]:
     """Lays a wire with these behaviours."""
     laid: list[Wire] = []
 
     def lay(*behaviours: Behaviour) -> Wire:
-        laid.append(Wire(s3_port, *behaviours))
+        laid.append(Wire(store_port, *behaviours))
         return laid[-1]
 
     yield lay
@@ -309,6 +334,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         object, "_RETRIES", {"max_retries": 2, "retry_timeout": timedelta(seconds=5), "backoff": backoff}
     )
-    monkeypatch.setattr(object, "_REQUEST_S", 0.5)
+    monkeypatch.setattr(object, "_REQUEST_S", 1.0)
     monkeypatch.setattr(small_objects, "_REQUEST_S", 1.5)
+    monkeypatch.setattr(small_objects, "_BUSY_S", 0.01)
     monkeypatch.setattr(object, "_SLOWEST", 2**30)

@@ -19,10 +19,11 @@ SCHEMES: Final = ("s3", "gs", "az", "hdfs")
 
 EXAMPLES: Final = ("s3://bucket/prefix", "gs://bucket/prefix", "az://container/prefix", "hdfs://namenode:8020/path")
 
-_OF_ALL: Final = ("endpoint", "allow_http", "root_certificate", "skip_signature")
+_OF_ALL: Final = ("endpoint", "allow_http", "root_certificate")
 OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": (
         *_OF_ALL,
+        "skip_signature",
         "region",
         "access_key_id",
         "secret_access_key",
@@ -32,11 +33,20 @@ OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {
         "sse_kms_key_id",
     ),
     "gs": (*_OF_ALL, "service_account_key", "bearer_token"),
-    "az": (*_OF_ALL, "account_name", "account_key", "sas_key", "tenant_id", "client_id", "client_secret"),
+    "az": (
+        *_OF_ALL,
+        "skip_signature",
+        "account_name",
+        "account_key",
+        "sas_key",
+        "tenant_id",
+        "client_id",
+        "client_secret",
+    ),
     "hdfs": ("namenodes", "config_dir", "principal", "keytab"),
 }
 """What may be said of a store, by scheme, as obstore calls it; but for `endpoint`, which is the same word for all, and
-for HDFS, whose client is another one (`wal.hdfs`)."""
+for HDFS, whose client is another one (`wal.hdfs`). Puts to Google are signed even with `skip_signature`."""
 
 _WHERE: Final = ("endpoint", "account_name", "namenodes", "config_dir", "principal", "keytab")
 """Options that tell one store from another, or name a file. None of them is a secret."""

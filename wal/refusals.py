@@ -16,7 +16,9 @@ from wal.errors import StorageError, StorageRefusedError
 Failure = (BaseError, OSError, ValueError)
 """All that a call of obstore's raises on purpose."""
 
-_STATUS: Final = re.compile(r"status code: (\d{3})")
+_STATUS: Final = re.compile(r"status code: (\d{3})|\(code: (\d{3})\)")
+"""The second form is of one deletion of a batch, which Azure accepts before it checks its parts."""
+_DELETION: Final = re.compile(r"delete request failed for key [^\n]*?: ([^\n]{1,200}) \(code: \d{3}\)")
 _CODE: Final = re.compile(r"<Code>([^<]{1,80})</Code>|\"(?:code|error)\": ?\"([^\"]{1,80})\"")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,300})", re.DOTALL)
 _CAUSE: Final = re.compile(r"\b(?:message|error): \"([^\"]{1,200})\"|\bkind: (Timeout|BadScheme|Decode)")
@@ -33,8 +35,8 @@ _CREDENTIALS: Final = "no credentials were given, and this machine has none of i
 
 def status_of(error: Exception) -> int | None:
     """What the store answered; None where it did not, or where obstore does not say."""
-    match = _STATUS.search(str(error))
-    return int(match[1]) if match else None
+    status = _first(_STATUS, str(error))
+    return int(status) if status else None
 
 
 def failed(doing: str, error: Exception) -> StorageError:
@@ -74,7 +76,8 @@ def _remedy(text: str, status: int | None, code: str) -> str:
 def _reason(text: str, status: int | None, code: str) -> str:
     """Short, for people."""
     if status is not None:
-        words = (f"the store answered {status}", code, _first(_MESSAGE, text).partition("\n")[0])  # Azure adds lines
+        said = _first(_MESSAGE, text).partition("\n")[0]  # Azure adds lines
+        words = (f"the store answered {status}", code, said or _first(_DELETION, text))
         return ", ".join(word for word in words if word)
     head = _QUERY.sub("", text.partition("\n")[0]).partition(" - ")
     return ": ".join(word for word in ((head[2] or head[0]).strip(), *_causes(text)) if word)

@@ -11,6 +11,7 @@ the object is the expected one remains open. Azure answers 409 where the object 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 
 _REQUEST_S: Final = 20.0
 _CONFLICT: Final = 409
+_BUSY: Final = frozenset({429, 503})
+_BUSY_S: Final = 1.1
+"""Pause after a swap that the store refused as too early. Google takes one write a second of one object, and a driver
+repeats a swap a few times only."""
 
 _NO_BUCKET: Final = ("<Code>NoSuchBucket</Code>", "<Code>ContainerNotFound</Code>")
 """Of S3 and Google, and of Azure. An answer to HEAD, which `holds` sends, has no body, and so no code."""
@@ -86,7 +91,8 @@ class SmallObjects:
     def swap(self, name: str, expected: Tag | None, content: bytes) -> Tag | None:
         """Replace the object if it is the expected one (None: it does not exist). Return its tag; else None.
 
-        Sent once. After a StorageError that is retriable it may have landed, or may land later.
+        Sent once. After a StorageError that is retriable it may have landed, or may land later. The error of a store
+        that is too busy follows a pause.
         """
         try:
             with self._naming("swap", name):
@@ -96,6 +102,10 @@ class SmallObjects:
             if status_of(error) == _CONFLICT and (expected is not None or not self.holds(name)):
                 raise failed(f"swap {self.place(name)}", error) from error
             return None
+        except StorageError as error:
+            if isinstance(error.__cause__, Exception) and status_of(error.__cause__) in _BUSY:
+                time.sleep(_BUSY_S)
+            raise
         except FileNotFoundError:  # S3's answer where the expected object is gone; the bucket's absence is an error
             self.names("")
             return None

@@ -13,6 +13,9 @@ MARKERS: Final = (
     "only_on(server, reason): the test is about this server (MySQL or MariaDB) and leaves out others",
     "registry: the test needs a schema registry; only where EOS_PROVIDE_REGISTRY names a program that runs one",
     "minio: the test needs MinIO; only where Go has built it or can, and not with EOS_WITHOUT_MINIO",
+    "google: the test needs a server of Google Cloud Storage's protocol; only where `python -m "
+    "integration_tests.services build` has built it",
+    "azurite: the test needs Azurite, a server of Azure's protocol; only where the same command has installed it",
     "helm: the test needs Helm and kubeconform; only where `python -m integration_tests.services build` has built them",
     "kubernetes: the test needs a Kubernetes API server; only where the same command has built it",
     "node: the test builds the product's image for a node of Kubernetes; only with --image, for root, with containerd, "

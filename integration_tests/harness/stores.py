@@ -1,4 +1,4 @@
-"""Object stores of tests: values of the fixture `s3_port`, pipelines that move, and a store that is cut off."""
+"""Object stores of tests: values of the fixture `store`, pipelines that move, and a store that is cut off."""
 
 from __future__ import annotations
 
@@ -12,27 +12,38 @@ from integration_tests.harness.other_host import can_rename
 from integration_tests.harness.pipeline import Pipeline
 from integration_tests.harness.pipeline_process import PipelineProcess
 from spark_jobs.observe.history.store import History
-from tests.object_store import KEYS, Bucket, Wire, lost_request, through
+from tests.object_store import Bucket, Wire, lost_request, through
 
 _MINIO: Final = pytest.param("minio", marks=pytest.mark.minio)
+_GOOGLE: Final = pytest.param("google", marks=pytest.mark.google)
+_AZURITE: Final = pytest.param("azurite", marks=pytest.mark.azurite)
 
-ON_MINIO: Final = pytest.mark.parametrize("s3_port", [_MINIO], indirect=True)
+ON_MINIO: Final = pytest.mark.parametrize("store", [_MINIO], indirect=True)
 """Decorator of a test that runs on MinIO, as its fixtures `bucket` and `wire` do."""
 
-ON_BOTH_STORES: Final = pytest.mark.parametrize("s3_port", ["moto", _MINIO], indirect=True)
-"""Decorator of a test that runs on moto's server, and on MinIO."""
+ON_GOOGLE: Final = pytest.mark.parametrize("store", [_GOOGLE], indirect=True)
+"""The same on the server of Google Cloud Storage's protocol."""
+
+ON_AZURITE: Final = pytest.mark.parametrize("store", [_AZURITE], indirect=True)
+"""The same on Azurite, which speaks the protocol of Azure Blob Storage."""
+
+ON_STORED: Final = pytest.mark.parametrize("store", [_MINIO, _GOOGLE, _AZURITE], indirect=True)
+"""The same on the three servers that compare and replace in one step, which moto's does not."""
+
+ON_BOTH_STORES: Final = pytest.mark.parametrize("store", ["moto", _MINIO], indirect=True)
+"""Decorator of a test that runs on both servers of S3's protocol."""
+
+ON_ALL_STORES: Final = pytest.mark.parametrize("store", ["moto", _MINIO, _GOOGLE, _AZURITE], indirect=True)
+"""Decorator of a test that runs on moto's server, on MinIO, and on the servers of the other protocols."""
+
+ON_CLOUDS: Final = pytest.mark.parametrize("store", [_GOOGLE, _AZURITE], indirect=True)
+"""Decorator of a test of the protocols of Google and Azure."""
 
 
 def options_of(pipeline: Pipeline, bucket: Bucket, port: int | None = None) -> dict[str, object]:
     """Return the options of the store for a spec, and give its secret to the pipeline. `port`: of a wire to it."""
-    pipeline.environment["STORE_SECRET"] = KEYS["secret_access_key"]
-    return {
-        "endpoint": f"http://127.0.0.1:{port or bucket.port}",
-        "allow_http": True,
-        "region": "us-east-1",
-        "access_key_id": KEYS["access_key_id"],
-        "secret_access_key": "${env:STORE_SECRET}",
-    }
+    pipeline.environment["STORE_SECRET"] = bucket.secret
+    return {**bucket.options(port), "allow_http": True, bucket.secret_option: "${env:STORE_SECRET}"}
 
 
 def put_location(pipeline: Pipeline, bucket: Bucket, port: int | None = None, prefix: str = "eos/orders") -> None:

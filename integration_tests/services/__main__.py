@@ -8,8 +8,16 @@ import os
 import sys
 from typing import Final
 
-from integration_tests.services import kubernetes_native, kubernetes_node, kubernetes_tools
+from integration_tests.services import (
+    azurite_native,
+    google_native,
+    kubernetes_native,
+    kubernetes_node,
+    kubernetes_tools,
+)
+from integration_tests.services.azurite_native import Azurite
 from integration_tests.services.databases_secured import SecuredMariadb, SecuredPostgres
+from integration_tests.services.google_native import GoogleStore
 from integration_tests.services.hdfs_cluster import Hdfs
 from integration_tests.services.kafka_secured import SecuredKafka
 from integration_tests.services.minio_native import Minio
@@ -19,7 +27,10 @@ from integration_tests.services.postgres_native import Postgres
 from integration_tests.services.state import State
 from integration_tests.services.values import ServiceError, Services
 
-_BESIDE: Final = (Postgres(), ObjectStore(), Minio(), Hdfs(), SecuredKafka(), SecuredMariadb(), SecuredPostgres())
+_BESIDE: Final = (
+    Postgres(), ObjectStore(), Minio(), GoogleStore(), Azurite(), Hdfs(), SecuredKafka(), SecuredMariadb(),
+    SecuredPostgres(),
+)  # fmt: skip
 """Processes of this machine beside either of the two kinds, started by tests that ask for them."""
 
 STOPPABLE: Final = ("docker", *(each.kind for each in _BESIDE), "native")  # the last drops the folder of all
@@ -39,7 +50,7 @@ def main() -> int:
         elif arguments.command == "down":
             _down(arguments.kind)
         elif arguments.command == "build":
-            _build(with_node=arguments.node)
+            return _build(with_node=arguments.node)
         else:
             _show(_running(), arguments.json)
             for each in [] if arguments.json else _BESIDE:
@@ -62,7 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     down = commands.add_parser("down", help="stop what `up` started, and drop its data")
     down.add_argument("--kind", choices=("all", *STOPPABLE), default="all")
     build = commands.add_parser(
-        "build", help="build the programs that tests of the Helm chart need; takes minutes, once"
+        "build", help="build the programs that tests of cloud stores and of the Helm chart need; takes minutes, once"
     )
     build.add_argument("--node", action="store_true", help="also kubelet, a scheduler and the network of pods")
     status = commands.add_parser("status", help="show what runs")
@@ -74,11 +85,24 @@ def _running() -> list[Services]:
     return [services for kind in ("docker", "native") if (services := provider(kind).running()) is not None]
 
 
-def _build(*, with_node: bool) -> None:
+def _build(*, with_node: bool) -> int:
+    """Build each program, also after one that cannot be built; 1 if there was one."""
     log = State("build").log("go")
     node = kubernetes_node.PROGRAMS if with_node else ()
-    for each in (*kubernetes_tools.PROGRAMS, *kubernetes_native.PROGRAMS, *node):
-        print(f"{each.name}: {each.obtain(log)}", flush=True)
+    failed = 0
+    for each in (
+        google_native.PROGRAM,
+        azurite_native.PROGRAM,
+        *kubernetes_tools.PROGRAMS,
+        *kubernetes_native.PROGRAMS,
+        *node,
+    ):
+        try:
+            print(f"{each.name}: {each.obtain(log)}", flush=True)
+        except ServiceError as error:
+            print(f"services: {error}", file=sys.stderr)
+            failed = 1
+    return failed
 
 
 def _down(kind: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -32,6 +33,7 @@ class GoProgram:
     build_s: float = 1800.0  # on two slow cores, after the module proxy has sent its packages
     siblings: str = ""  # version of the modules that go.mod of the module replaces with folders of its repository
     flags: Sequence[str] = ()
+    source: Path | None = None  # of a main package of this project that uses the module `package`
 
     def is_built(self) -> bool:
         """Return whether the program is in the cache."""
@@ -53,7 +55,8 @@ class GoProgram:
 
     @property
     def _built(self) -> Path:
-        return cache_folder() / self.name / self.version / self.name
+        digest = f"-{hashlib.sha256(self.source.read_bytes()).hexdigest()[:12]}" if self.source else ""
+        return cache_folder() / self.name / f"{self.version}{digest}" / self.name
 
     def _build(self, log: Path) -> None:
         go = shutil.which("go")
@@ -92,6 +95,10 @@ class GoProgram:
 
     def _command(self, go: str, folder: Path) -> list[str]:
         """Return the command that builds it. Raises CalledProcessError where the module proxy does not answer."""
+        if self.source is not None:
+            (folder / "go.mod").write_text(f"module around\n\ngo {_GO}\n\nrequire {self.package} {self.version}\n")
+            shutil.copy(self.source, folder)
+            return [go, "install", *self.flags, "."]
         if not self.siblings:
             return [go, "install", *self.flags, self._named]
         # Go installs no module that replaces others with folders. Inside another module it takes their releases.

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import sys
-import time
-from typing import Final
 
 from integration_tests.services.processes import ServerProcess
 from integration_tests.services.single import SingleServer
-from integration_tests.services.state import tail
-from integration_tests.services.values import ServiceError
-
-_START_S: Final = 60.0
 
 
 class ObjectStore(SingleServer):
@@ -37,11 +30,4 @@ class ObjectStore(SingleServer):
         """It had them in memory."""
 
     def _await(self) -> None:
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and self.running():
-            try:
-                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.05)
-        raise ServiceError(f"moto's server did not answer; the end of {self._log}:\n{tail(self._log)}")
+        self._await_port(self.port, self._log)

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import socket
+import time
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Final
 
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.state import State, free_port
+from integration_tests.services.state import State, free_port, tail
+from integration_tests.services.values import ServiceError
+
+_START_S: Final = 60.0
 
 
 class SingleServer(ABC):
@@ -48,6 +54,17 @@ class SingleServer(ABC):
             self._state.save(state)
         port: int = state["port"]
         return port
+
+    def _await_port(self, port: int, log: Path) -> None:
+        """Block until it takes connections. Raises ServiceError with the end of its log."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and self.running():
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise ServiceError(f"{self.kind}: the server did not answer; the end of {log}:\n{tail(log)}")
 
     def running(self) -> bool:
         """Whether the process lives."""

@@ -15,7 +15,7 @@ MUTANTS: Final = (
 """,
         after="""            if found.seek(0, os.SEEK_END) == content.seek(0, os.SEEK_END):
 """,
-        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::TestOnMoto::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="a put without an answer is taken for landed",
@@ -25,7 +25,7 @@ MUTANTS: Final = (
 """,
         after="""            if not failure.retriable:
 """,
-        caught_by=("tests/wal/test_object.py::test_a_store_that_is_away",),
+        caught_by=("tests/wal/test_object.py::TestOnMoto::test_a_store_that_is_away",),
     ),
     Mutant(
         name="a put without an answer is taken for failed",
@@ -36,7 +36,7 @@ MUTANTS: Final = (
         after="""            if failure:
 """,
         caught_by=(
-            "tests/wal/test_object.py::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
+            "tests/wal/test_object.py::TestOnMoto::test_one_request_fails_and_the_segment_is_acknowledged_only_where_it_is",
         ),
     ),
     Mutant(
@@ -45,7 +45,7 @@ MUTANTS: Final = (
         path="wal/object.py",
         before='mode="create", use_multipart=False',
         after='mode="overwrite", use_multipart=False',
-        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::TestOnMoto::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="an object that the client has sent twice is taken for another writer's",
@@ -55,7 +55,7 @@ MUTANTS: Final = (
                 message = f"{place}: another""",
         after="""            if holds(self, name, content):
                 message = f"{place}: another""",
-        caught_by=("tests/wal/test_object.py::test_the_same_bytes_again_are_the_same_object",),
+        caught_by=("tests/wal/test_object.py::TestOnMoto::test_the_same_bytes_again_are_the_same_object",),
     ),
     Mutant(
         name="segments of a bucket that is gone are called lost",
@@ -64,7 +64,9 @@ MUTANTS: Final = (
         before="""        self.names(name)  # that lists nothing: many may be missing at once
 """,
         after="",
-        caught_by=("tests/wal/test_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        caught_by=(
+            "tests/wal/test_object.py::TestOnMoto::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",
+        ),
     ),
     Mutant(
         name="a listing takes objects of folders below it",
@@ -80,7 +82,7 @@ MUTANTS: Final = (
             raise failed(f"list {self._place(start)}", error) from error
         paths = (each["path"] for each in found)
 """,
-        caught_by=("tests/wal/test_object.py::test_only_what_lies_flat_below_the_prefix_is_seen",),
+        caught_by=("tests/wal/test_object.py::TestOnMoto::test_only_what_lies_flat_below_the_prefix_is_seen",),
     ),
     Mutant(
         name="an outage of an object store is a refusal",
@@ -96,7 +98,9 @@ MUTANTS: Final = (
         path="wal/refusals.py",
         before="        refused = status not in _AGAIN and (status",
         after="        refused = status not in _AGAIN and status > 404 and (status",
-        caught_by=("tests/wal/test_object.py::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",),
+        caught_by=(
+            "tests/wal/test_object.py::TestOnMoto::test_a_bucket_that_is_not_there_is_not_an_object_that_is_lost",
+        ),
     ),
     Mutant(
         name="an object may become larger than one request takes",

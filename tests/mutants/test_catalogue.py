@@ -73,6 +73,6 @@ def _defined(path: str) -> set[str]:
 @cache
 def _behaviours() -> set[str]:
     """Tests that a class of its own sink inherits."""
-    suites = [PROJECT / "tests" / name for name in ("head_store_suite.py", "object_head_suite.py", "storage_suite.py")]
+    suites = [PROJECT / "tests" / f"{each}_suite.py" for each in ("head_store", "object_head", "object", "storage")]
     paths = [*(PROJECT / "connectors" / "testing").rglob("*.py"), *suites]
     return {name for path in paths for name in _defined(str(path.relative_to(PROJECT)))}
