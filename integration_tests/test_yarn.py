@@ -22,13 +22,14 @@ from integration_tests.harness import session
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, Pipeline
 from integration_tests.harness.pipeline_process import PROJECT
 from integration_tests.harness.stores import put_location
-from integration_tests.harness.takeovers import WARM_S, assert_within, await_rows, await_takeover, slowdown
+from integration_tests.harness.takeovers import await_rows, await_takeover, slowdown
 from integration_tests.services.maven_jars import spark_home
 from tests.object_store import Bucket
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
 _RECORDS = 4 * CHECKPOINT_RECORDS
+_WAITS = "standby for a driver on another machine"
 _START_S = 600.0  # of an application and its executor, on a busy machine
 
 
@@ -102,8 +103,9 @@ def test_a_standby_in_a_container_goes_on_where_a_killed_one_was(
     pipeline.workload.produce(_RECORDS)
     await_rows(pipeline, _START_S)
     (lock,) = yarn.containers.rglob("scratch/run/*.json")
+    waited = yarn.logs().count(_WAITS)  # the first one looks for a driver, too
     second = pipeline.command("submit", *options)
-    _await(lambda: "standby for a driver on another machine" in yarn.logs())
+    _await(lambda: yarn.logs().count(_WAITS) > waited)
     before = slowdown()
     pipeline.workload.produce(_RECORDS)
     killed_s = time.monotonic()
@@ -116,7 +118,6 @@ def test_a_standby_in_a_container_goes_on_where_a_killed_one_was(
     second.succeed()
     assert yarn.attempts() == {"01"}
     pipeline.assert_exact(at_least=2 * _RECORDS)
-    assert_within(WARM_S, [takeover])
 
 
 def _await(condition: Callable[[], bool], timeout_s: float = _START_S) -> None:
