@@ -115,6 +115,7 @@ class Yarn:
             "yarn.nodemanager.resource.cpu-vcores": "8",
             "yarn.nodemanager.vmem-check-enabled": "false",
             "yarn.nodemanager.disk-health-checker.enable": "false",
+            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "100",  # at the start
             "yarn.nodemanager.sleep-delay-before-sigkill.ms": "30000",
             "yarn.nodemanager.delete.debug-delay-sec": "600",  # logs of containers stay
             "yarn.scheduler.minimum-allocation-mb": "256",
