@@ -256,6 +256,10 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "lower `checkpoint.max_records_per_checkpoint`.",
             ),
             (
+                "Spark's checkpoint of a job is in a store or in HDFS that does not answer, or refuses the credentials.",
+                "Correct the settings of the session; the next start repeats the batch.",
+            ),
+            (
                 "A worker has another Python, or lacks a package.",
                 "Install it for the Python that PYSPARK_PYTHON names, or ship it with `spark.submit.pyFiles`.",
             ),

@@ -169,8 +169,8 @@ MUTANTS: Final = (
         name="blanks at the end of a secret's file are not a part of it",
         rule="docs/how-to/security.md, Secrets",
         path="connectors/secrets.py",
-        before='        return content.decode().removesuffix("\\n").removesuffix("\\r")\n',
-        after="        return content.decode().rstrip()\n",
+        before='    return text.removesuffix("\\n").removesuffix("\\r")\n',
+        after="    return text.rstrip()\n",
         caught_by=(f"{_VALUES}::test_only_one_newline_at_the_end_of_a_secret_file_goes",),
     ),
     Mutant(
