@@ -256,7 +256,7 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "lower `checkpoint.max_records_per_checkpoint`.",
             ),
             (
-                "Spark's checkpoint of a job is in a store or in HDFS that does not answer, or refuses the credentials.",
+                "The store or HDFS with the Spark checkpoint of a job does not answer, or refuses the credentials.",
                 "Correct the settings of the session; the next start repeats the batch.",
             ),
             (
