@@ -177,9 +177,10 @@ def test_a_start_refuses_a_store_that_ignores_a_condition(
 def test_a_bucket_that_is_missing(
     bucket: Bucket, call: Callable[[SmallObjects], object], request: pytest.FixtureRequest
 ) -> None:
-    if isinstance(bucket, AzureContainer) and request.node.callspec.id.startswith("delete"):
-        pytest.skip("obstore deletes by a batch, and reports a missing container as a missing object")
     missing = SmallObjects(replace(bucket.address(), bucket="not-there"))
+    if isinstance(bucket, AzureContainer) and request.node.callspec.id.startswith("delete"):
+        call(missing)  # obstore deletes by a batch, and takes a missing container for a missing object
+        return
     with pytest.raises(StorageRefusedError, match=f"{bucket.scheme}://not-there/.*{bucket.no_bucket}") as raised:
         call(missing)
     assert raised.value.remedy == "create the bucket, or correct its name or the endpoint"

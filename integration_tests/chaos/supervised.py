@@ -18,7 +18,7 @@ _AGAIN_S: Final = 0.5
 _POLL_S: Final = 0.1
 _NEVER: Final = ("eos repair", "eos reset", "another incarnation")
 _COMMITTED: Final = "state=committed"
-_STANDBY: Final = "standby for process"  # which a driver says once it is warm
+_STANDBY: Final = "has built its query"  # which a standby says once it is warm
 
 
 class Supervised:

@@ -19,23 +19,27 @@ from connectors.registry import build_sink, build_source, task_modules
 from connectors.spec import Spec
 from eos.errors import ConnectorError
 from spark_jobs.run.pipeline import root_rows
+from spark_jobs.session.failures import translate
 from spark_jobs.session.master import is_local
 from spark_jobs.session.worker_daemon import OF_ALL
 
 _log: Final = logging.getLogger("eos.runner")
 
+_SETTLE_S: Final = 0.5
+"""A standby whose turn comes within this time builds its query only once."""
 _USE_EVERY_S: Final = 20.0
+
+_one_at_a_time: Final = threading.Lock()
+"""Each build starts Python processes, for which Spark waits ten seconds only."""
 
 
 def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
-    """Build each query as its start will, and run a small one: modules and Spark's classes are loaded then.
+    """Run a small query, so the first checkpoint finds Python's workers and Spark's classes loaded.
 
     Blocks for seconds. Called once, by a standby, which waits anyway. Raises Spark's errors.
     """
     load = _loader(specs)
     load(iter(()))  # this process recovers the sinks
-    for spec in specs:
-        _build(spark, spec)
 
     def on_batch(frame: DataFrame, _number: int) -> None:
         frame.mapInArrow(load, frame.schema).collect()
@@ -46,41 +50,53 @@ def warm_up(spark: SparkSession, specs: Sequence[Spec]) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def _build(spark: SparkSession, spec: Spec) -> None:
-    """Build sinks and query. Warns if this is not possible: it may be once the standby has its turn."""
-    try:
-        for entry in spec.outputs:
-            build_sink(spec, entry)
-        root_rows(spark, spec, [build_source(entry) for entry in spec.sources])
-    except (ConnectorError, PySparkException) as error:
-        _log.warning("the standby of %s could not start its query now: %s", spec.pipeline, error)
-
-
 @contextmanager
 def kept_warm(spark: SparkSession, spec: Spec) -> Iterator[None]:
-    """Use the cluster's Python workers as long as the block runs, since Spark ends each that is idle for a minute.
+    """Build the query of a pipeline in a thread, and use a cluster's Python workers as long as the block runs.
 
-    Without a cluster there is nothing to keep: Spark forks workers from a process that has loaded everything.
+    Spark ends a worker that is idle for a minute. On one machine it forks them from a process that has loaded
+    everything. Failures are warnings: what fails now may not in the standby's turn.
     """
-    if is_local(spec.spark.master):
-        yield
-        return
-    load, over = _loader([spec]), threading.Event()
-
-    def use() -> None:
-        while not over.wait(_USE_EVERY_S):
-            cores = spark.sparkContext.defaultParallelism
-            rows = spark.range(cores, numPartitions=cores)
-            try:
-                rows.mapInArrow(load, rows.schema).collect()
-            except (PySparkException, Py4JError) as error:
-                _log.warning("the standby of %s cannot keep Python's workers: %s", spec.pipeline, error)
-
-    threading.Thread(target=use, name=f"{spec.pipeline} standby", daemon=True).start()
+    over = threading.Event()
+    threading.Thread(target=_work, args=(spark, spec, over), name=f"{spec.pipeline} standby", daemon=True).start()
     try:
         yield
     finally:
         over.set()
+
+
+def _work(spark: SparkSession, spec: Spec, over: threading.Event) -> None:
+    wait_s, work = _SETTLE_S, _build
+    while not over.wait(wait_s):
+        try:
+            with _one_at_a_time:
+                if not over.is_set():
+                    work(spark, spec)
+        except (ConnectorError, PySparkException, Py4JError, ConnectionError) as error:
+            if not over.is_set():  # else Spark may be stopping
+                shown = translate(error, "building the query").message
+                _log.warning("the standby of %s could not start its query now: %s", spec.pipeline, shown)
+        if is_local(spec.spark.master):
+            return
+        wait_s, work = _USE_EVERY_S, _use
+
+
+def _build(spark: SparkSession, spec: Spec) -> None:
+    """Build sinks and query in a session of its own, and forget what it has read: its turn reads tables once more."""
+    for entry in spec.outputs:
+        build_sink(spec, entry)
+    session = spark.newSession()
+    try:
+        root_rows(session, spec, [build_source(entry) for entry in spec.sources])
+    finally:
+        session.catalog.clearCache()
+    _log.info("the standby of %s has built its query", spec.pipeline)
+
+
+def _use(spark: SparkSession, spec: Spec) -> None:
+    cores = spark.sparkContext.defaultParallelism
+    rows = spark.range(cores, numPartitions=cores)
+    rows.mapInArrow(_loader([spec]), rows.schema).collect()
 
 
 def _loader(specs: Sequence[Spec]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

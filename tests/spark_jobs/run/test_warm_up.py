@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from connectors.spec import Spec, load_spec
 from spark_jobs.query.source import format_name
-from spark_jobs.run.warm_up import kept_warm, warm_up
+from spark_jobs.run import warm_up as preparation
+from spark_jobs.run.warm_up import kept_warm
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
 
 _SPEC = """\
@@ -22,7 +27,7 @@ checkpoint: {{location: state}}
 sources:
   - {{name: orders, connector: kafka, bootstrap_servers: k, topics: [o], format: {{type: json, schema: "id BIGINT"}}}}
 transforms:
-  - {{name: chosen, sql: "SELECT {column} FROM orders"}}
+  - {{name: chosen, sql: "SELECT {column} FROM orders {more}"}}
 sinks:
   - {{name: out, from: chosen, connector: sqlite, path: out.db, table: t, commit: write-ahead-log}}
 """
@@ -37,29 +42,67 @@ def spark() -> Iterator[SparkSession]:
         found.stop()
 
 
-def _loaded(folder: Path, column: str) -> Spec:
-    (folder / "spec.yaml").write_text(_SPEC.format(column=column))
+def _loaded(folder: Path, column: str, more: str = "") -> Spec:
+    (folder / "spec.yaml").write_text(_SPEC.format(column=column, more=more))
     return load_spec(folder / "spec.yaml", {})
 
 
-def test_the_query_is_built(spark: SparkSession, tmp_path: Path) -> None:
-    spec = _loaded(tmp_path, "id")
-    warm_up(spark, [spec])
-    rows = spark.readStream.format(format_name(spec.sources[0])).load()
-    assert "id" in rows.columns
+def _said(caplog: pytest.LogCaptureFixture, spark: SparkSession, spec: Spec) -> str:
+    """What a standby that waits for a moment logs of its query."""
+    with caplog.at_level(logging.INFO, "eos.runner"), kept_warm(spark, spec):
+        until_s = time.monotonic() + 60
+        while not caplog.messages:
+            assert time.monotonic() < until_s
+            time.sleep(0.05)
+    (message,) = caplog.messages
+    return message
+
+
+def test_the_query_is_built_and_leaves_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A table that has got a file since is listed once more, and what the steps have cached is read once more."""
+    table = str(tmp_path / "names")
+    spark.range(1).write.parquet(f"file://{table}")
+    spark.sql(f"CREATE TABLE names (id BIGINT) USING parquet LOCATION 'file://{table}'")
+    try:
+        spec = _loaded(tmp_path, "orders.id", "JOIN spark_catalog.default.names USING (id)")
+        assert _said(caplog, spark, spec) == "the standby of p has built its query"
+        with pytest.raises((Py4JJavaError, AnalysisException), match="DATA_SOURCE_NOT_FOUND"):
+            spark.readStream.format(format_name(spec.sources[0])).load()
+        for part in Path(table).glob("*.parquet"):
+            shutil.copy(part, part.with_name(f"part-more-{part.name}"))
+        assert spark.table("names").count() == 2
+    finally:
+        spark.sql("DROP TABLE names")
 
 
 def test_it_warns_of_a_query_that_cannot_be_built(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING, "eos.runner"):
-        warm_up(spark, [_loaded(tmp_path, "missing(id)")])
-    (warning,) = caplog.messages
+    warning = _said(caplog, spark, _loaded(tmp_path, "missing(id)"))
     assert warning.startswith("the standby of p could not start its query now: ")
     assert "missing" in warning
 
 
-def test_without_a_cluster_nothing_is_kept_warm(spark: SparkSession, tmp_path: Path) -> None:
+def test_it_warns_of_a_database_that_is_away(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark raises Java's own error there."""
+
+    def away(*_: object) -> None:
+        spark.sparkContext._jvm.java.net.Socket("127.0.0.1", 1)  # type: ignore[union-attr]
+
+    monkeypatch.setattr(preparation, "root_rows", away)
+    assert "building the query failed" in _said(caplog, spark, _loaded(tmp_path, "id"))
+
+
+def test_a_turn_that_is_there_builds_nothing(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     before = threading.active_count()
-    with kept_warm(spark, _loaded(tmp_path, "id")):
-        assert threading.active_count() == before
+    with caplog.at_level(logging.INFO, "eos.runner"), kept_warm(spark, _loaded(tmp_path, "missing(id)")):
+        assert threading.active_count() == before + 1
+    time.sleep(1.5)
+    assert threading.active_count() == before
+    assert not caplog.messages
