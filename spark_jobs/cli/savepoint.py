@@ -260,7 +260,7 @@ def restore(
         eos savepoint restore sink.yaml /backup/orders/savepoint-k2x9qa-41-0f3c9d --checkpoint ./spark
     """
     loaded = out.load(spec)
-    how = "give a folder on a local disk, and copy it to the store before the job starts, unless it has `transformWithState`"
+    how = "give a folder on a local disk; a job without transformWithState may continue in a copy in the store"
     target = local_folder(checkpoint, NO_SESSION, how).absolute()
     log_to_stderr()
     from spark_jobs.cli.run import tell  # imports Spark, which takes a second: not for the other commands

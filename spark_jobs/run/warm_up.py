@@ -55,7 +55,7 @@ def kept_warm(spark: SparkSession, spec: Spec) -> Iterator[None]:
     """Build the query of a pipeline in a thread, and use a cluster's Python workers as long as the block runs.
 
     Spark ends a worker that is idle for a minute. On one machine it forks them from a process that has loaded
-    everything. Failures are warnings: what fails now may not in the standby's turn.
+    everything. Failures are warnings: they may be over in its turn.
     """
     over = threading.Event()
     threading.Thread(target=_work, args=(spark, spec, over), name=f"{spec.pipeline} standby", daemon=True).start()
@@ -82,7 +82,7 @@ def _work(spark: SparkSession, spec: Spec, over: threading.Event) -> None:
 
 
 def _build(spark: SparkSession, spec: Spec) -> None:
-    """Build sinks and query in a session of its own, and forget what it has read: its turn reads tables once more."""
+    """Build sinks and query in a session of its own, and forget the tables that it has read."""
     for entry in spec.outputs:
         build_sink(spec, entry)
     session = spark.newSession()
@@ -100,7 +100,7 @@ def _use(spark: SparkSession, spec: Spec) -> None:
 
 
 def _loader(specs: Sequence[Spec]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function that loads, on a worker, what the tasks of these need."""
+    """Return a function that loads, on a worker, the modules of their tasks."""
     modules = [*OF_ALL, *sorted({module for spec in specs for module in task_modules(spec)})]
 
     def load(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
