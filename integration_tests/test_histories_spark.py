@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
 from integration_tests.harness.workload import Workload
 from integration_tests.services import Services
+from tests.waiting import until
 from twophase.codec import decode_head
 from twophase.head_value import HeadValue
 
@@ -27,7 +27,7 @@ def test_h3_latest_is_resolved_once_also_when_killed_in_batch_0(pipeline: Pipeli
     before.produce(100)  # not to be read
     pipeline.source["starting_offsets"] = "latest"
     process = pipeline.start(until_caught_up=False, arm=["writing@0"])
-    _await(lambda: pipeline.was_born() and bool(pipeline.head.initial))
+    until(lambda: pipeline.was_born() and bool(pipeline.head.initial), timeout_s=120, look_s=0.1)
     pipeline.workload.produce(CHECKPOINT_RECORDS)
     process.await_point("writing@0")
     pipeline.workload.produce(CHECKPOINT_RECORDS)
@@ -132,10 +132,3 @@ def _set_head_back(pipeline: Pipeline, forgets: Callable[[HeadValue], bool]) -> 
 def _protocol_rows(pipeline: Pipeline) -> list[list[tuple[object, ...]]]:
     tables = ("eos_claim", "eos_permit", "eos_slot", "eos_witness")
     return [sorted(pipeline.table.execute(f"SELECT * FROM {table}")) for table in tables]
-
-
-def _await(condition: Callable[[], bool], timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

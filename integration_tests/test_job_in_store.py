@@ -24,18 +24,18 @@ pytestmark = [pytest.mark.any_server, pytest.mark.in_turns, pytest.mark.timeout(
 
 _JOB = EXAMPLES / "copy_files.py"
 
-_EACH = pytest.mark.parametrize("store", ["hdfs", "s3a"], indirect=True)
+_EACH = pytest.mark.parametrize("checkpoint", ["hdfs", "s3a"], indirect=True)
 """Decorator of a test that runs in HDFS and in a bucket."""
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, jobs: Jobs, tmp_path: Path) -> CheckpointFolder:
+def checkpoint(request: pytest.FixtureRequest, jobs: Jobs, tmp_path: Path) -> CheckpointFolder:
     """Return an empty folder, which the jobs of this test reach."""
     if getattr(request, "param", "hdfs") == "hdfs":
         folder: Folder = request.getfixturevalue("hdfs_folder")
         return OnHdfs(folder)
-    port: int = request.getfixturevalue("s3_port")
-    made = OnS3(Bucket(port), tmp_path / "jars.log")
+    bucket: Bucket = request.getfixturevalue("bucket")
+    made = OnS3(bucket, tmp_path / "jars.log")
     jobs.environment |= made.environment
     return made
 
@@ -43,14 +43,14 @@ def store(request: pytest.FixtureRequest, jobs: Jobs, tmp_path: Path) -> Checkpo
 class _Copy:
     """The job, its files and its table."""
 
-    def __init__(self, jobs: Jobs, store: CheckpointFolder, database: str, folder: Path) -> None:
-        self._jobs, self.store, self._folder = jobs, store, folder
+    def __init__(self, jobs: Jobs, checkpoint: CheckpointFolder, database: str, folder: Path) -> None:
+        self._jobs, self.checkpoint, self._folder = jobs, checkpoint, folder
         self.table = SinkTable(database, "records")
         self.table.create()
         self.expected = write_files(folder / "files")
 
     def start(self, *arm: str) -> PipelineProcess:
-        return self._jobs.start(_JOB, str(self._folder / "files"), arm=arm, checkpoint=self.store.url)
+        return self._jobs.start(_JOB, str(self._folder / "files"), arm=arm, checkpoint=self.checkpoint.url)
 
     def start_at(self, stem: str) -> PipelineProcess:
         """Start a driver that stops at this point, and is as frozen as long as it is not released."""
@@ -76,8 +76,8 @@ class _Copy:
 
 
 @pytest.fixture
-def copy(jobs: Jobs, store: CheckpointFolder, database: str, tmp_path: Path) -> _Copy:
-    return _Copy(jobs, store, database, tmp_path)
+def copy(jobs: Jobs, checkpoint: CheckpointFolder, database: str, tmp_path: Path) -> _Copy:
+    return _Copy(jobs, checkpoint, database, tmp_path)
 
 
 @_EACH
@@ -90,7 +90,7 @@ def test_killed_at_every_point(copy: _Copy) -> None:
     copy.start().succeed()
     copy.assert_exact()
     assert (copy.head.epoch, copy.head.committed) == (len(stems) + 1, FILES - 1)
-    assert copy.head.query_id == json.loads(copy.store.read("metadata"))["id"]
+    assert copy.head.query_id == json.loads(copy.checkpoint.read("metadata"))["id"]
 
 
 @_EACH
@@ -112,7 +112,7 @@ def test_a_frozen_driver_beside_its_successor_changes_nothing(copy: _Copy, stem:
 def test_h25_a_plan_that_a_late_put_has_written_over_is_not_decided(copy: _Copy) -> None:
     """Spark has in memory that batch 1 ends with the second file; the file says that it ends before it."""
     process = copy.start_at("planned@1")
-    copy.store.put("offsets/1", _with_end(copy.store.read("offsets/1"), 0))
+    copy.checkpoint.put("offsets/1", _with_end(copy.checkpoint.read("offsets/1"), 0))
     process.release("planned@1")
     assert process.wait() != 0
     assert "another driver has written its own plan of this batch over Spark's" in process.output()
@@ -128,14 +128,14 @@ def test_h25_a_plan_that_a_late_put_has_written_over_after_its_decision_is_not_c
 ) -> None:
     """Spark would begin batch 2 at the end that the file has, and write rows of batch 1 once more."""
     process = copy.start_at(stem)
-    decided = copy.store.read("offsets/1")
-    copy.store.put("offsets/1", _with_end(decided, 0))
+    decided = copy.checkpoint.read("offsets/1")
+    copy.checkpoint.put("offsets/1", _with_end(decided, 0))
     process.kill()
     refused = copy.start()
     assert refused.wait() != 0
     assert "Spark's offsets/1 is not what checkpoint 1 was decided with" in refused.output()
     copy.assert_clean()
-    copy.store.put("offsets/1", decided)
+    copy.checkpoint.put("offsets/1", decided)
     copy.start().succeed()
     copy.assert_exact()
 
@@ -143,7 +143,7 @@ def test_h25_a_plan_that_a_late_put_has_written_over_after_its_decision_is_not_c
 def test_a_checkpoint_of_another_query_is_refused(copy: _Copy) -> None:
     """As where two drivers begin at once, and one writes its id over the other's."""
     copy.start_at("planned@2").kill()
-    copy.store.put("metadata", '{"id":"11111111-1111-4111-8111-111111111111"}')
+    copy.checkpoint.put("metadata", '{"id":"11111111-1111-4111-8111-111111111111"}')
     refused = copy.start()
     assert refused.wait() != 0
     assert "Spark's checkpoint is of query 11111111" in refused.output()

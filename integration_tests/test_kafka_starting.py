@@ -28,6 +28,7 @@ from integration_tests.services import Services
 from spark_jobs.query.pacing.turns import AlwaysDue
 from spark_jobs.query.source import SourceReader
 from spark_jobs.query.source_offset import SourceOffset
+from tests.waiting import until
 from twophase.values import StartingPoint
 
 pytestmark = pytest.mark.any_server
@@ -78,7 +79,8 @@ def test_from_a_moment_while_a_transaction_ends(
         answers.append(ask(client, splits, spec))
         if len(answers) == 1:
             producer.commit_transaction(30)
-            _await(lambda: ask(client, splits, OffsetSpec.latest) == {f"{name}/0": 2})  # with the marker's
+            with_marker = {f"{name}/0": 2}
+            until(lambda: ask(client, splits, OffsetSpec.latest) == with_marker, timeout_s=120, look_s=0.1)
         return answers[-1]
 
     monkeypatch.setattr(positions, "_offsets", ask_and_commit)
@@ -162,7 +164,7 @@ def test_partitions_and_topics_made_while_it_runs(pipeline: Pipeline, services: 
     source["topics_pattern"] = f"{workload.topic}(-more)?"
     source["starting_offsets"] = "latest"
     process = pipeline.start(until_caught_up=False, arm=["before-decide@1"])
-    _await(lambda: pipeline.was_born() and bool(pipeline.head.initial))
+    until(lambda: pipeline.was_born() and bool(pipeline.head.initial), timeout_s=120, look_s=0.1)
     workload.produce(2 * CHECKPOINT_RECORDS)
     process.await_point("before-decide@1")
 
@@ -205,7 +207,7 @@ def test_a_partition_found_on_the_way_loses_records_before_its_turn_comes(
     workload.direct(name, partitions + 1)
     workload.produce(partitions + 1)
     found = f"{name}/{partitions}"
-    _await(lambda: found in source.horizon(began).ends)
+    until(lambda: found in source.horizon(began).ends, timeout_s=120, look_s=0.1)
 
     offset = SourceOffset(source.name, began.positions).to_json()
     for _ in range(2 * partitions):  # each time as after a restart
@@ -243,10 +245,3 @@ def test_a_topic_of_a_pattern_that_is_gone(pipeline: Pipeline, services: Service
     pipeline.catch_up()
     pipeline.assert_exact(at_least=3 * CHECKPOINT_RECORDS)
     assert pipeline.head.positions["incoming"][f"{gone}/0"] == CHECKPOINT_RECORDS
-
-
-def _await(condition: Callable[[], bool], timeout_s: float = 120) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

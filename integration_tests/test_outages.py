@@ -34,7 +34,7 @@ _READ_TIMEOUT_S: Final = 60.0
 _CONNECT_TIMEOUT_S: Final = 15.0
 """Defaults of a Kafka source."""
 _RESTARTED: Final = re.compile(r"; restarting in (\d+\.\d) s")
-"""Of the warning, which names the failure; the line of the state follows it."""
+"""End of the warning that names a failure. The line of the state, which follows it, ends otherwise."""
 
 
 def _configure(pipeline: Pipeline) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -25,6 +25,7 @@ from integration_tests.harness.stores import put_location
 from integration_tests.harness.takeovers import await_rows, await_takeover, slowdown
 from integration_tests.services.maven_jars import spark_home
 from tests.object_store import Bucket
+from tests.waiting import until
 
 pytestmark = [pytest.mark.any_server, pytest.mark.in_turns]
 
@@ -105,7 +106,7 @@ def test_a_standby_in_a_container_goes_on_where_a_killed_one_was(
     (lock,) = yarn.containers.rglob("scratch/run/*.json")
     waited = yarn.logs().count(_WAITS)  # the first one looks for a driver, too
     second = pipeline.command("submit", *options)
-    _await(lambda: yarn.logs().count(_WAITS) > waited)
+    until(lambda: yarn.logs().count(_WAITS) > waited, timeout_s=_START_S, look_s=0.2)
     before = slowdown()
     pipeline.workload.produce(_RECORDS)
     killed_s = time.monotonic()
@@ -118,10 +119,3 @@ def test_a_standby_in_a_container_goes_on_where_a_killed_one_was(
     second.succeed()
     assert yarn.attempts() == {"01"}
     pipeline.assert_exact(at_least=2 * _RECORDS)
-
-
-def _await(condition: Callable[[], bool], timeout_s: float = _START_S) -> None:
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.2)

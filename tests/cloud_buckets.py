@@ -21,7 +21,7 @@ from tests.object_store import Request as WireRequest
 
 @dataclass
 class GoogleBucket(Bucket):
-    """See Bucket. The eye uses the JSON API, and the storage the XML API."""
+    """A bucket of Google. The test reads it by the JSON API, and the storage uses the XML API."""
 
     scheme: ClassVar = "gs"
     secret_option: ClassVar = "service_account_key"
@@ -56,7 +56,7 @@ class GoogleBucket(Bucket):
 
 @dataclass
 class AzureContainer(Bucket):
-    """See Bucket. The eye has a signature of the account in its URLs, and the storage signs each request."""
+    """A container of Azure. The test has a signature of the account in its URLs; the storage signs each request."""
 
     scheme: ClassVar = "az"
     secret_option: ClassVar = "account_key"

@@ -101,7 +101,7 @@ class ObjectSuite:
         with pytest.raises(StorageError) as caught:
             put(storage, NAME, b"bytes")
         assert caught.value.retriable
-        assert bucket.content(KEY) == b"bytes"  # an orphan, which nobody was told of
+        assert bucket.content(KEY) == b"bytes"  # the client does not know of it
 
     @pytest.mark.usefixtures("hasty")
     def test_a_put_that_lands_after_its_writer_gave_up_is_whole_and_can_be_deleted(

@@ -174,10 +174,8 @@ def _check_prefix(scheme: str, bucket: str, prefix: str) -> None:
     if not prefix:
         message = "the prefix below the bucket is missing"
     elif "?" in prefix:
-        message, remedy = (
-            "a URL of a store has no parameters",
-            f"write {scheme}://{bucket}/eos/log, and its options apart",
-        )
+        message = "a URL of a store has no parameters"
+        remedy = f"write {scheme}://{bucket}/eos/log, and its options apart"
     elif len(prefix) > _MAX_PREFIX:
         message = f"the prefix below the bucket has more than {_MAX_PREFIX} characters"
     elif not all(_STEP.fullmatch(step) for step in prefix.split("/")):

@@ -25,7 +25,7 @@ class CheckpointFolder(Protocol):
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a job's process needs to reach it."""
+        """Variables with which a job's process reaches it."""
 
     def read(self, path: str) -> str:
         """Return the content of a file."""

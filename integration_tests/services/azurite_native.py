@@ -7,7 +7,7 @@ from typing import Final
 
 from integration_tests.services.node_programs import NodeProgram
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.single import SingleServer
+from integration_tests.services.single import PortServer
 
 ACCOUNT: Final = "eosaccount"
 ACCOUNT_KEY: Final = base64.b64encode(b"azure-secret-77 " * 4).decode()
@@ -15,27 +15,16 @@ ACCOUNT_KEY: Final = base64.b64encode(b"azure-secret-77 " * 4).decode()
 PROGRAM: Final = NodeProgram("azurite", "3.35.0", "dist/src/blob/main.js", node="20")
 
 
-class Azurite(SingleServer):
-    """See SingleServer. It keeps everything in memory."""
+class Azurite(PortServer):
+    """A PortServer that keeps everything in memory."""
 
     kind = "azurite"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._log = self._state.log(self.kind)
-
-    @property
-    def port(self) -> int:
-        """On 127.0.0.1."""
-        return self._kept_port("EOS_NATIVE_AZURITE_PORT", 15559)
+    wanted_port = 15559
 
     def _start(self) -> ServerProcess:
         command = ["node", str(PROGRAM.obtain(self._log)), "--blobHost", "127.0.0.1", "--blobPort", str(self.port)]
         command += ["--inMemoryPersistence", "--silent", "--disableTelemetry"]
         return ServerProcess.start(command, self._log, {"AZURITE_ACCOUNTS": f"{ACCOUNT}:{ACCOUNT_KEY}"})
-
-    def _await(self) -> None:
-        self._await_port(self.port, self._log)
 
     def _clear(self) -> None:
         """It had them in memory."""

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from integration_tests.services.go_programs import GoProgram
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.single import SingleServer
+from integration_tests.services.single import PortServer
 from integration_tests.services.state import data_folder
 
 PROGRAM: Final = GoProgram(
@@ -26,19 +26,11 @@ PROGRAM: Final = GoProgram(
 )
 
 
-class GoogleStore(SingleServer):
-    """See SingleServer. It keeps everything in memory."""
+class GoogleStore(PortServer):
+    """A PortServer that keeps everything in memory."""
 
     kind = "google"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._log = self._state.log(self.kind)
-
-    @property
-    def port(self) -> int:
-        """On 127.0.0.1."""
-        return self._kept_port("EOS_NATIVE_GOOGLE_PORT", 15558)
+    wanted_port = 15560
 
     @property
     def service_account_key(self) -> str:
@@ -53,9 +45,6 @@ class GoogleStore(SingleServer):
         text = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
         (folder / "public.pem").write_bytes(text)
         return ServerProcess.start([str(program), str(self.port), str(folder / "public.pem")], self._log)
-
-    def _await(self) -> None:
-        self._await_port(self.port, self._log)
 
     def _clear(self) -> None:
         shutil.rmtree(data_folder() / self.kind, ignore_errors=True)

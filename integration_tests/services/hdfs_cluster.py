@@ -17,7 +17,7 @@ from typing import Final, Self
 from integration_tests.services.hadoop import classpath, write_settings
 from integration_tests.services.java_program import java
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.single import SingleServer
+from integration_tests.services.single import PortServer
 from integration_tests.services.state import State, data_folder, free_port, tail
 from integration_tests.services.values import ServiceError
 
@@ -95,19 +95,11 @@ class HdfsServers:
             os.kill(self._namenode.pid, number)
 
 
-class Hdfs(SingleServer):
+class Hdfs(PortServer):
     """The cluster that all tests share. Each test has a folder of its own. Its namenode is the process of the state."""
 
     kind = "hdfs"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._log = self._state.log(self.kind)
-
-    @property
-    def port(self) -> int:
-        """Of the namenode, on 127.0.0.1."""
-        return self._kept_port("EOS_NATIVE_HDFS_PORT", 15558)
+    wanted_port = 15558
 
     def down(self) -> bool:
         for each in self._state.load().get("datanodes", []):

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 
 from integration_tests.services.go_programs import GoProgram
 from integration_tests.services.processes import ServerProcess
-from integration_tests.services.single import SingleServer
+from integration_tests.services.single import PortServer
 from integration_tests.services.state import data_folder, free_port, tail
 from integration_tests.services.values import ServiceError
 from tests.object_store import KEYS
@@ -61,19 +61,11 @@ class MinioServer:
         self._process.kill()
 
 
-class Minio(SingleServer):
+class Minio(PortServer):
     """The server that all tests share. Each test has a bucket of its own."""
 
     kind = "minio"
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._log = self._state.log(self.kind)
-
-    @property
-    def port(self) -> int:
-        """On 127.0.0.1."""
-        return self._kept_port("EOS_NATIVE_MINIO_PORT", 15557)
+    wanted_port = 15557
 
     def _start(self) -> ServerProcess:
         return start(data_folder() / self.kind, self._log, self.port)

@@ -12,7 +12,7 @@ from integration_tests.services.maven_jars import resolved, spark_home
 from integration_tests.services.values import ServiceError
 
 _SDK: Final = "2.35.4"
-"""Of AWS, with which Hadoop 3.5.0 was built."""
+"""Version of the SDK with which Hadoop 3.5.0 was built."""
 _MODULES: Final = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _GROUP: Final = "software.amazon.awssdk"
 _HADOOP: Final = "hadoop-client-api-"

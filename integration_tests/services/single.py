@@ -6,7 +6,6 @@ import os
 import socket
 import time
 from abc import ABC, abstractmethod
-from pathlib import Path
 from typing import ClassVar, Final
 
 from integration_tests.services.processes import ServerProcess
@@ -46,26 +45,6 @@ class SingleServer(ABC):
                 self._state.save({**self._state.load(), "process": process.to_json()})
             self._await()
 
-    def _kept_port(self, variable: str, preferred: int) -> int:
-        """Return its port on 127.0.0.1: the one of this environment variable, the preferred one, or a free one."""
-        state = self._state.load()
-        if "port" not in state:
-            state["port"] = free_port(int(os.environ.get(variable, str(preferred))))
-            self._state.save(state)
-        port: int = state["port"]
-        return port
-
-    def _await_port(self, port: int, log: Path) -> None:
-        """Block until it takes connections. Raises ServiceError with the end of its log."""
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and self.running():
-            try:
-                with socket.create_connection(("127.0.0.1", port), timeout=1):
-                    return
-            except OSError:
-                time.sleep(0.05)
-        raise ServiceError(f"{self.kind}: the server did not answer; the end of {log}:\n{tail(log)}")
-
     def running(self) -> bool:
         """Whether the process lives."""
         document = self._state.load().get("process")
@@ -80,3 +59,35 @@ class SingleServer(ABC):
                 self._clear()
             self._state.forget()
         return known is not None
+
+
+class PortServer(SingleServer):
+    """A server with one port, on 127.0.0.1."""
+
+    wanted_port: ClassVar[int]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = self._state.log(self.kind)
+
+    @property
+    def port(self) -> int:
+        """The port of `EOS_NATIVE_<kind>_PORT`, else the wanted one; a free one where it is in use."""
+        state = self._state.load()
+        if "port" not in state:
+            variable = f"EOS_NATIVE_{self.kind.upper()}_PORT"
+            state["port"] = free_port(int(os.environ.get(variable, self.wanted_port)))
+            self._state.save(state)
+        port: int = state["port"]
+        return port
+
+    def _await(self) -> None:
+        """Wait until it takes connections. Raises ServiceError with the end of its log."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and self.running():
+            try:
+                with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        raise ServiceError(f"{self.kind}: the server did not answer; the end of {self._log}:\n{tail(self._log)}")

@@ -36,7 +36,7 @@ class Query:
     @property
     def location(self) -> str:
         """The `checkpointLocation`: an absolute path, or a URL."""
-        return str(self.log.location.absolute()) if isinstance(self.log, JobSparkLog) else self.log.files.url
+        return str(self.log.folder(""))
 
 
 def run_of(frame: DataFrame) -> str:

@@ -24,8 +24,10 @@ def plan_is_cut(path: Path) -> bool:
 
 def commit_is_cut(path: Path) -> bool:
     """Whether `commits/N` is there and not whole. Where a query has no state Spark takes the version alone as well."""
-    text = _text(path)
-    return text is not None and is_cut_commit(text.encode())
+    try:
+        return is_cut_commit(path.read_bytes())
+    except FileNotFoundError:
+        return False
 
 
 def is_cut_commit(content: bytes) -> bool:

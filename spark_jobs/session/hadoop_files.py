@@ -45,7 +45,7 @@ class HadoopFolder:
     def names(self, path: str) -> list[str]:
         """Return the names in a folder; empty if it does not exist. Raises SparkUnavailableError."""
         try:
-            return self._call(path, lambda: [str(each.getPath().getName()) for each in self._listed(path)])
+            return self._call(path, lambda: self._names(path))
         except FileNotFoundError:
             return []
 
@@ -56,31 +56,34 @@ class HadoopFolder:
         finally:
             stream.close()
 
-    def _listed(self, path: str) -> Any:
-        return self._files.listStatus(self._below(path))
+    def _names(self, path: str) -> list[str]:
+        return [str(each.getPath().getName()) for each in self._files.listStatus(self._below(path))]
 
     def _below(self, path: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, path)
 
     def _call(self, path: str, call: Callable[[], _Value]) -> _Value:
-        """Call once more where Spark's thread was interrupted: `query.stop` does so, which is not an outage."""
+        """Call, and once more if Spark's thread was interrupted: `query.stop` does so, which is not an outage."""
         place = f"{self.url}/{path}"
         try:
-            try:
-                return call()
-            except Py4JJavaError as error:
-                if _class_of(error) not in _INTERRUPTED:
-                    raise
-            thread = self._jvm.java.lang.Thread
-            thread.interrupted()
-            try:
-                return call()
-            finally:
-                thread.currentThread().interrupt()  # Spark itself has to see it
+            return self._uninterrupted(call)
         except (Py4JJavaError, PySparkException) as error:
             if _class_of(error) in _MISSING:
                 raise FileNotFoundError(place) from error
             raise _unreadable(place, error) from error
+
+    def _uninterrupted(self, call: Callable[[], _Value]) -> _Value:
+        try:
+            return call()
+        except Py4JJavaError as error:
+            if _class_of(error) not in _INTERRUPTED:
+                raise
+        thread = self._jvm.java.lang.Thread
+        thread.interrupted()
+        try:
+            return call()
+        finally:
+            thread.currentThread().interrupt()  # Spark itself has to see it
 
 
 def _class_of(error: Exception) -> str:
