@@ -28,6 +28,8 @@ Read = Callable[[Path], str]
 def compose(node: Node, environ: Mapping[str, str], report: Report, read: Read, shared: Path | None = None) -> Node:
     """Return the spec with its included files, the chosen profile and the defaults merged into it.
 
+    Where it has none of them, the very node is returned.
+
     Args:
         node: the spec's own file.
         environ: has the name of the profile.
@@ -87,9 +89,11 @@ def _with_profile(node: yaml_reader.Mapping, name: str, report: Report) -> Node:
 
 
 def _taken(node: yaml_reader.Mapping, key: str) -> tuple[yaml_reader.Mapping, Node | None]:
-    """Return a mapping without a key, and the value of the key."""
+    """Return a mapping without a key, and the value of the key; the very mapping if it lacks the key."""
+    if key not in node.entries:
+        return node, None
     rest = {name: entry for name, entry in node.entries.items() if name != key}
-    return replace(node, entries=rest), node.entries[key][1] if key in node.entries else None
+    return replace(node, entries=rest), node.entries[key][1]
 
 
 def _paths(included: Node | None, report: Report) -> Iterator[Path]:
