@@ -37,7 +37,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     (tmp_path / "requests").mkdir()
     found = Shelf(tmp_path / "requests")
     monkeypatch.setattr(standby, "open_requests", lambda _spec: nullcontext(Channel(found)))
-    monkeypatch.setattr(standby, "SILENCE_S", 0.6)
+    monkeypatch.setattr(standby, "SILENCE_S", 1.5)
     monkeypatch.setattr(standby, "_EVERY_S", 0.02)
     return found
 
@@ -84,7 +84,7 @@ def test_it_begins_after_a_silence(tmp_path: Path, shelf: Shelf) -> None:
     begin = time.monotonic()
     waiting = Waiting(tmp_path)
     assert waiting.ended() is True
-    assert time.monotonic() - begin >= 0.6
+    assert time.monotonic() - begin >= 1.5
     assert waiting.states == ["standby for a driver on another machine"]
     assert shelf.names() == [], "it leaves no request behind"
 
@@ -92,7 +92,7 @@ def test_it_begins_after_a_silence(tmp_path: Path, shelf: Shelf) -> None:
 def test_it_waits_while_a_driver_answers(tmp_path: Path, shelf: Shelf) -> None:
     with driver(shelf):
         waiting = Waiting(tmp_path)
-        assert waiting.ended(3.0) is None
+        assert waiting.ended(4.0) is None
     assert waiting.ended() is True
     assert shelf.names() == []
 
@@ -100,7 +100,7 @@ def test_it_waits_while_a_driver_answers(tmp_path: Path, shelf: Shelf) -> None:
 def test_a_driver_that_no_longer_answers_is_taken_for_dead(tmp_path: Path, shelf: Shelf) -> None:
     with driver(shelf) as living:
         waiting = Waiting(tmp_path)
-        assert waiting.ended(1.0) is None
+        assert waiting.ended(2.5) is None
         living.stop_listening()  # as one that is frozen
         assert waiting.ended() is True
 
@@ -109,7 +109,7 @@ def test_it_ends_with_a_pipeline_that_is_stopped_by_request(tmp_path: Path, shel
     channel = Channel(shelf)
     with driver(shelf):
         waiting = Waiting(tmp_path)
-        assert waiting.ended(1.0) is None
+        assert waiting.ended(2.5) is None
         channel.note_stopped(channel.ask("stop", {}, asked_by="somebody", patience_s=60))
         assert waiting.ended() is False
 

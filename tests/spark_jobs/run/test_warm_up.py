@@ -20,6 +20,7 @@ from spark_jobs.query.source import format_name
 from spark_jobs.run import warm_up as preparation
 from spark_jobs.run.warm_up import kept_warm
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
+from tests.waiting import until
 
 _SPEC = """\
 pipeline: p
@@ -50,12 +51,14 @@ def _loaded(folder: Path, column: str, more: str = "") -> Spec:
 def _said(caplog: pytest.LogCaptureFixture, spark: SparkSession, spec: Spec) -> str:
     """What a standby that waits for a moment logs of its query."""
     with caplog.at_level(logging.INFO, "eos.runner"), kept_warm(spark, spec):
-        until_s = time.monotonic() + 60
-        while not caplog.messages:
-            assert time.monotonic() < until_s
-            time.sleep(0.05)
-    (message,) = caplog.messages
+        until(lambda: bool(_of_runner(caplog)), timeout_s=60)
+    (message,) = _of_runner(caplog)
     return message
+
+
+def _of_runner(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Its messages. PySpark may log an error, too."""
+    return [each.getMessage() for each in caplog.records if each.name == "eos.runner"]
 
 
 def test_the_query_is_built_and_leaves_nothing(
@@ -105,4 +108,4 @@ def test_a_turn_that_is_there_builds_nothing(
         assert threading.active_count() == before + 1
     time.sleep(1.5)
     assert threading.active_count() == before
-    assert not caplog.messages
+    assert not _of_runner(caplog)
