@@ -29,7 +29,7 @@ from spark_jobs.session.versions import (
         (FOREACH_BATCH, "3.4.1", "not tested", "use PySpark 3.5 to 4.3: pip install 'pyspark>=3.5,<4.4'"),
         (FORMAT_EOS, "4.0.5", "Arrow batches", "or use foreachBatch(ExactlyOnce(spec))"),
         (FORMAT_EOS_KAFKA, "4.1.4", "a limit on the records", 'or use format("kafka") of Spark'),
-        (STATE, "4.0.5", "a stable checkpoint format 2 of state", "or use a query without state"),
+        (STATE, "4.0.5", "a format of state that later versions read", "or use a query without state"),
         (WIDEN, "4.1.4", "Spark's State Rewriter", "use PySpark 4.2 to 4.3: pip install 'pyspark>=4.2,<4.4'"),
         (RESCALE, "4.1.4", "the repartitioning of state", "pip install 'pyspark>=4.2,<4.4'"),
         (RUN, "4.4.0", "newer than all tested versions", "pip install 'pyspark>=4.0,<4.4'"),
