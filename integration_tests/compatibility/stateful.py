@@ -31,7 +31,7 @@ _WIDE: Final = "SELECT id, word, payload FROM incoming"
 
 def run_state(world: World) -> int:
     """Counts by key, with the location in an object store. Each driver begins in an empty folder."""
-    with world.pipeline() as pipeline, server() as port:
+    with server() as port, world.pipeline() as pipeline:
         count_words(pipeline)
         pipeline.spec["spark"]["conf"] = {STATE_PARTITIONS: 2}
         put_location(pipeline, Bucket(port))
@@ -56,7 +56,7 @@ def run_savepoint(world: World) -> int:
     The ids of the first step become wider where the version can rewrite state; otherwise that is refused.
     """
     half = RECORDS // 2
-    with world.pipeline() as pipeline, server() as port:
+    with server() as port, world.pipeline() as pipeline:
         bucket, transforms = Bucket(port), pipeline.spec["transforms"]
         keep_ids(pipeline)
         transforms[0]["sql"] = _NARROW
