@@ -25,11 +25,12 @@ import pyspark
 from integration_tests import databases, topics
 from integration_tests.compatibility.stateful import run_rescale, run_savepoint, run_state
 from integration_tests.compatibility.world import RECORDS, World
+from integration_tests.counting import count_words
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.jobs import EXAMPLES, ROWS, Jobs, write_files
 from integration_tests.harness.kills import Kill, kill_at_each
 from integration_tests.harness.oracle import SinkTable, Verdict, compare
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row, Workload
 from integration_tests.services import obtain
@@ -181,13 +182,15 @@ def _all_rows(world: World, table: SinkTable, expected: Counter[Row]) -> int:
 
 def run_refused(world: World, way: str) -> str:
     """A version that a way cannot run with: return the reason. Nothing was written."""
-    table = SinkTable(world.database, "records")
-    table.create()
-    if way in _OF_A_SPEC:
-        with Pipeline(world.folder, world.services.kafka_bootstrap, world.topic, world.database) as pipeline:
+    pipeline = world.pipeline()
+    if way in _OF_STATE:
+        count_words(pipeline)
+    if way in _OF_STATE or way == "eos run":
+        with pipeline:
             pipeline.workload.produce(1)
-            process = pipeline.command(*_OF_A_SPEC[way])
+            process = pipeline.command(*_OF_STATE.get(way, _RUN))
             process.wait()
+            assert not pipeline.was_born()
     else:
         write_files(world.folder / "files")
         jobs = Jobs(world.folder, world.database)
@@ -200,8 +203,10 @@ def run_refused(world: World, way: str) -> str:
     assert process.exit_code != 0
     reasons = [line for line in process.output().splitlines() if "cannot run on PySpark" in line]
     assert reasons, process.output()[-2000:]
-    assert table.rows() == {}
-    assert not (world.folder / "checkpoints").exists()
+    assert pipeline.table.execute("SHOW TABLES") == [(pipeline.table.name,)]
+    assert pipeline.table.rows() == {}
+    if _OF_STATE.get(way) != _RUN:  # whether a step has state is known once Spark has started, which writes its log
+        assert not pipeline.location.exists()
     return reasons[-1].partition("error: ")[2] or reasons[-1].rpartition("Error: ")[2]
 
 
@@ -217,11 +222,9 @@ WAYS: Final[dict[str, Callable[[World], int]]] = {
 }
 """By name, functions that return how many rows are in the table at the end."""
 
-_OF_A_SPEC: Final = {
-    **dict.fromkeys(("eos run", "state", "savepoint"), ("run", "--until-caught-up")),
-    "rescale": ("rescale", "--state-partitions", "5", "--yes"),
-}
-"""By name, the command that is refused where the version is."""
+_RUN: Final = ("run", "--until-caught-up")
+_OF_STATE: Final = {"state": _RUN, "savepoint": _RUN, "rescale": ("rescale", "--state-partitions", "5", "--yes")}
+"""Ways of pipelines with state, by name, and the command that is refused where the version is."""
 
 
 def needs(way: str) -> Way:
