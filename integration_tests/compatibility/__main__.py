@@ -29,6 +29,8 @@ _PACKAGES: Final = (
     "grpcio",
     "grpcio-status",
     "zstandard",
+    "moto[server]",  # this one and the next: an object store for state
+    "boto3",
     "obstore",
     "pandas",
     "prometheus-client",
@@ -38,6 +40,7 @@ _PACKAGES: Final = (
     "pyarrow",
     "pydantic",
     "pymysql",
+    "pytest",  # helpers of the tests import it
     "pyyaml",  # declarative pipelines
     "rich",
     "ruamel.yaml",
@@ -99,11 +102,15 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _environment(version: str, python: str, interpreter: str) -> Path:
-    """Return the interpreter of an environment with this PySpark, which is created once in the user's cache."""
+    """Return the interpreter of an environment with this PySpark and these packages.
+
+    It is kept in the user's cache, and gets the packages that it lacks.
+    """
     folder = cache_folder() / "matrix" / f"pyspark-{version}-python-{python}"
     own, complete = folder / "bin" / "python", folder / "complete"
+    wanted = "\n".join((f"pyspark=={version}", *_PACKAGES))
     with exclusive(folder.with_suffix(".lock")):
-        if not complete.exists():
+        if not complete.exists() or complete.read_text() != wanted:
             _say(f"matrix: installing PySpark {version} for Python {python}")
             constraints = folder.with_suffix(".constraints")
             lines = (PROJECT / "constraints.txt").read_text().splitlines()
@@ -111,8 +118,8 @@ def _environment(version: str, python: str, interpreter: str) -> Path:
             subprocess.run([interpreter, "-m", "venv", str(folder)], check=True)
             pip = [str(own), "-m", "pip", "install", "--quiet", "--constraint", str(constraints)]
             subprocess.run([*pip, "setuptools", "wheel"], check=True)
-            subprocess.run([*pip, f"pyspark=={version}", *_PACKAGES], check=True)
-            complete.touch()
+            subprocess.run([*pip, *wanted.splitlines()], check=True)
+            complete.write_text(wanted)
     return own
 
 

@@ -16,7 +16,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -24,20 +23,22 @@ from typing import Final
 import pyspark
 
 from integration_tests import databases, topics
+from integration_tests.compatibility.stateful import run_rescale, run_savepoint, run_state
+from integration_tests.compatibility.world import RECORDS, World
+from integration_tests.counting import count_words
 from integration_tests.harness.faults import Faults
 from integration_tests.harness.jobs import EXAMPLES, ROWS, Jobs, write_files
 from integration_tests.harness.kills import Kill, kill_at_each
 from integration_tests.harness.oracle import SinkTable, Verdict, compare
-from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS, Pipeline
+from integration_tests.harness.pipeline import CHECKPOINT_RECORDS, PARTITIONS
 from integration_tests.harness.pipeline_process import PROJECT, PipelineProcess
 from integration_tests.harness.workload import Row, Workload
-from integration_tests.services import Services, obtain
+from integration_tests.services import obtain
 from integration_tests.services.maven_jars import resolved
-from spark_jobs.session.versions import FOREACH_BATCH, FORMAT_EOS, RUN, Way, is_supported, parsed
+from spark_jobs.session.versions import FOREACH_BATCH, FORMAT_EOS, RESCALE, RUN, STATE, Way, is_supported, parsed
 from twophase.local_head import LocalHead
 from twophase.status import read_status
 
-RECORDS: Final = 10 * CHECKPOINT_RECORDS
 _KILLS: Final[Sequence[Kill]] = (Kill("before-decide@1", 1, (2,)), Kill("between-commits@3", 3.5, (1,)))
 _JOB: Final = PROJECT / "integration_tests" / "jobs" / "any_version.py"
 _CONNECT: Final = PROJECT / "integration_tests" / "jobs" / "connect_files.py"
@@ -52,20 +53,9 @@ _CANNOT_REPEAT: Final = {(4, 1)}
 """Versions whose Kafka source cannot repeat a batch (SPARK-55271), and that have no `eos_kafka`. Files are read."""
 
 
-@dataclass(frozen=True, slots=True)
-class World:
-    """The services, a topic with records, an empty database and a folder."""
-
-    services: Services
-    folder: Path
-    topic: str
-    database: str
-
-
 def run_yaml(world: World) -> int:
     """`eos run`: killed at four points of its checkpoints, then run until caught up."""
-    with Pipeline(world.folder, world.services.kafka_bootstrap, world.topic, world.database) as pipeline:
-        pipeline.table.create()
+    with world.pipeline() as pipeline:
         pipeline.workload.produce(RECORDS)
         kill_at_each(pipeline, _KILLS)
         pipeline.catch_up()
@@ -192,13 +182,15 @@ def _all_rows(world: World, table: SinkTable, expected: Counter[Row]) -> int:
 
 def run_refused(world: World, way: str) -> str:
     """A version that a way cannot run with: return the reason. Nothing was written."""
-    table = SinkTable(world.database, "records")
-    table.create()
-    if way == "eos run":
-        Workload(world.services.kafka_bootstrap, world.topic, PARTITIONS).produce(1)
-        with Pipeline(world.folder, world.services.kafka_bootstrap, world.topic, world.database) as pipeline:
-            process = pipeline.start()
+    pipeline = world.pipeline()
+    if way in _OF_STATE:
+        count_words(pipeline)
+    if way in _OF_STATE or way == "eos run":
+        with pipeline:
+            pipeline.workload.produce(1)
+            process = pipeline.command(*_OF_STATE.get(way, _RUN))
             process.wait()
+            assert not pipeline.was_born()
     else:
         write_files(world.folder / "files")
         jobs = Jobs(world.folder, world.database)
@@ -211,13 +203,18 @@ def run_refused(world: World, way: str) -> str:
     assert process.exit_code != 0
     reasons = [line for line in process.output().splitlines() if "cannot run on PySpark" in line]
     assert reasons, process.output()[-2000:]
-    assert table.rows() == {}
-    assert not (world.folder / "checkpoints").exists()
+    assert pipeline.table.execute("SHOW TABLES") == [(pipeline.table.name,)]
+    assert pipeline.table.rows() == {}
+    if _OF_STATE.get(way) != _RUN:  # whether a step has state is known once Spark has started, which writes its log
+        assert not pipeline.location.exists()
     return reasons[-1].partition("error: ")[2] or reasons[-1].rpartition("Error: ")[2]
 
 
 WAYS: Final[dict[str, Callable[[World], int]]] = {
     "eos run": run_yaml,
+    "state": run_state,
+    "savepoint": run_savepoint,
+    "rescale": run_rescale,
     "foreachBatch": partial(run_job, sink="foreachBatch"),
     "format eos": partial(run_job, sink="eos"),
     "connect": run_connect,
@@ -225,10 +222,16 @@ WAYS: Final[dict[str, Callable[[World], int]]] = {
 }
 """By name, functions that return how many rows are in the table at the end."""
 
+_RUN: Final = ("run", "--until-caught-up")
+_OF_STATE: Final = {"state": _RUN, "savepoint": _RUN, "rescale": ("rescale", "--state-partitions", "5", "--yes")}
+"""Ways of pipelines with state, by name, and the command that is refused where the version is."""
+
 
 def needs(way: str) -> Way:
     """Return the range of versions that a way of the matrix has."""
-    return {"eos run": RUN, "foreachBatch": FOREACH_BATCH}.get(way, FORMAT_EOS)
+    stateful = max(RUN, STATE, key=lambda each: each.since)
+    known = {"eos run": RUN, "state": stateful, "savepoint": stateful, "rescale": RESCALE}
+    return {**known, "foreachBatch": FOREACH_BATCH}.get(way, FORMAT_EOS)
 
 
 def main(way: str) -> int:

@@ -16,6 +16,9 @@ BEGIN: Final = "<!-- begin: scripts/matrix -->"
 END: Final = "<!-- end: scripts/matrix -->"
 COLUMNS: Final = {
     "eos run": "`eos run`",
+    "state": "`eos run` with state",
+    "savepoint": "savepoint of state",
+    "rescale": "`eos rescale`",
     "foreachBatch": "`foreachBatch`",
     "format eos": '`format("eos")`',
     "connect": "Spark Connect",

@@ -28,6 +28,7 @@ from spark_jobs.savepoints.changes import Changes, compare
 from spark_jobs.savepoints.manifest import Manifest
 from spark_jobs.savepoints.plan import Plan, names
 from spark_jobs.session.locked_dirs import temporary_at
+from spark_jobs.session.versions import WIDEN, installed, refusal
 from twophase import faults
 
 
@@ -127,6 +128,10 @@ def _widening(start: Start, changes: Changes, trial: Path, number: int) -> Widen
     assert changes.operators is not None
     change = widening(start.kept, changes.operators[number], trial, number)
     location = start.spec.checkpoint.folder
-    if isinstance(change, Widening) and change.changes_rows and (quoted := quoted_in(location)):
+    if isinstance(change, str) or not change.changes_rows:
+        return change
+    if old := refusal(WIDEN, installed()):
+        return old.message
+    if quoted := quoted_in(location):
         return f"Spark cannot rewrite state at {location}: it does not find a path with {quoted!r}"
     return change

@@ -71,6 +71,7 @@ class Rewriting:
         from pyspark.sql.streaming.query import StreamingCheckpointManager  # from Spark 4.2 on
 
         # Spark's sessions have no way to it in Python yet; its class has.
+        self.spark._jsparkSession.streams()  # Spark 4.2 creates its registry of state stores with this object only
         java = self.spark._jsparkSession.sqlContext().streamingCheckpointManager()
         manager = StreamingCheckpointManager(java)
         with ThreadPoolExecutor(1) as pool:

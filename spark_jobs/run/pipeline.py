@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.api.contracts import Source, Unopened, names_schemas
 from connectors.dead_letters import SCHEMA
+from connectors.registry import build_source
 from connectors.spark_types import quoted
 from connectors.spec import PythonStep, Spec
 from connectors.spec.flow import behind
@@ -25,6 +26,7 @@ from spark_jobs.query.roots import union_of
 from spark_jobs.query.source import data_source, format_name
 from spark_jobs.query.steps import apply_steps
 from spark_jobs.session.arrow import from_arrow
+from spark_jobs.session.versions import STATE, installed, refusal
 from twophase.values import Schemas, StartingPoint
 
 
@@ -257,6 +259,17 @@ def root_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> Dat
     _check_read_once(spec, frames, sources)
     roots = spec.roots
     return frames[roots[0]] if len(roots) == 1 else union_of(spark, dict.fromkeys(roots))
+
+
+def check_version(spark: SparkSession, spec: Spec) -> None:
+    """Refuse steps with state on a version of PySpark that runs none. Called at each start, before head changes.
+
+    Raises SparkUnavailableError; SpecError for a wrong step.
+    """
+    if (error := refusal(STATE, installed())) is not None:
+        sources = [build_source(entry) for entry in spec.sources]
+        if is_stateful(root_rows(spark.newSession(), spec, sources)):
+            raise error
 
 
 def _frames(

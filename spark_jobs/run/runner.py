@@ -35,7 +35,7 @@ from spark_jobs.run.control import StopControl, pause
 from spark_jobs.run.lag_monitor import LagMonitor
 from spark_jobs.run.open_driver import limits_of
 from spark_jobs.run.pausing import Pausing
-from spark_jobs.run.pipeline import Pipeline, build, types_of
+from spark_jobs.run.pipeline import Pipeline, build, check_version, types_of
 from spark_jobs.run.query_run import QueryRun
 from spark_jobs.run.recovery import Recovered, recover
 from spark_jobs.run.requests import RunRequests
@@ -46,7 +46,6 @@ from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import check_in_place
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.failures import translate
-from spark_jobs.session.versions import STATE, require_spark
 from twophase.failure_lines import FailureLines
 from twophase.messages import HeadSnapshot
 from twophase.requests import Answer
@@ -96,9 +95,10 @@ class Runner:
             self._run_named()
 
     def _run_named(self) -> None:
-        sources = [build_source(entry) for entry in self.spec.sources]
         ending: Ending = "failed"
         try:
+            check_version(self.spark, self.spec)
+            sources = [build_source(entry) for entry in self.spec.sources]
             with open_requests(self.spec) as channel, present(self.spec, self.run_id, self.page):
                 asked = self._asked = RunRequests(self.spec, sources, self.control, channel, self.listener)
                 lasting = self._lasting(sources, asked)
@@ -271,7 +271,6 @@ class Runner:
                 self.spark, self.spec, lasting.sources, own, recovered.began, *letters, turns=turns, schemas=schemas
             )
             if pipeline.stateful:
-                require_spark(STATE)
                 check_state_is_shared(self.spark, self.spec.checkpoint.folder)
         except (Py4JError, ConnectionError) as error:
             raise translate(error, "building the query") from error

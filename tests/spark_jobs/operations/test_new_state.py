@@ -164,7 +164,7 @@ def test_an_aggregate_that_keeps_the_same_of_wider_integers_is_moved_as_it_is(qu
 def test_state_that_spark_cannot_rewrite_is_refused_with_the_reason(
     query: _Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A struct in the key with a wider field; and a path that Spark would not find."""
+    """A struct in the key with a wider field, a path that Spark would not find, and a version without the rewriter."""
 
     def counted(integer: str) -> DataFrame:
         key = f"named_struct('x', CAST(id % 7 AS {integer}))"
@@ -184,6 +184,11 @@ def test_state_that_spark_cannot_rewrite_is_refused_with_the_reason(
     with state_of(query.start(query.counted(NARROW), query.counted(WIDE))) as state:
         (left,) = state.changes.not_restored
         assert "it does not find a path with '#'" in left
+    monkeypatch.setattr(new_state, "installed", lambda: "4.1.4")
+    shutil.rmtree(query.path / "kept-0")
+    with state_of(query.start(query.counted(NARROW), query.counted(WIDE))) as state:
+        (left,) = state.changes.not_restored
+        assert "cannot run on PySpark 4.1.4, which lacks Spark's State Rewriter" in left
 
 
 def test_a_plan_that_spark_sees_otherwise_is_refused(query: _Query) -> None:

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from connectors.spec import Spec, load_spec
 from connectors.spec.spec import CHANGELOG
-from eos.errors import SpecError
+from eos.errors import SparkUnavailableError, SpecError
 from spark_jobs.batch.branches import Flow
 from spark_jobs.run.multi_pipeline import sessions_of
-from spark_jobs.run.pipeline import _check_one_mode, _check_stateless, _rows, output_mode
+from spark_jobs.run.pipeline import _check_one_mode, _check_stateless, _rows, check_version, output_mode
 from spark_jobs.savepoints.query import plan_of
 from spark_jobs.session.settings import DEFAULTS, LOOPBACK, REQUIRED
 
@@ -102,6 +102,20 @@ def test_roots_with_state_have_one_output_mode(spark: SparkSession, tmp_path: Pa
     spec = _loaded(tmp_path, "counted", "named", text=both)
     with pytest.raises(SpecError, match="counted keeps state with output_mode update, and named with append"):
         _check_one_mode(spec, _frames(spark, spec, tmp_path))
+
+
+def test_state_is_refused_on_a_version_that_runs_none(spark: SparkSession, tmp_path: Path) -> None:
+    spec = _loaded(tmp_path, "counted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "spark_jobs.run.pipeline.root_rows", lambda _, given, __: _frames(spark, given, tmp_path)["counted"]
+        )
+        check_version(spark, spec)
+        patch.setattr("spark_jobs.run.pipeline.installed", lambda: "4.0.5")
+        with pytest.raises(SparkUnavailableError, match=r"a query with state cannot run on PySpark 4\.0\.5"):
+            check_version(spark, spec)
+        stateless = _SPEC.replace(", count(*) AS number FROM orders GROUP BY id", " FROM orders")
+        check_version(spark, _loaded(tmp_path, "counted", text=stateless))
 
 
 def test_a_step_behind_a_root_must_repeat_itself_if_another_root_keeps_state(
