@@ -120,7 +120,7 @@ class SourceLists:
         return known[last], [each for each in entries if after < each.number]
 
     def _first(self, folder: str, last: int) -> int:
-        """Return the number of the newest list up to `last` that holds all entries before it; 0: there is none."""
+        """Return the number of the newest list up to `last` that holds all entries before it, or 0."""
         names = (name.removesuffix(_COMPACT) for name in self.files.names(folder) if name.endswith(_COMPACT))
         return max((int(name) for name in names if name.isdecimal() and int(name) <= last), default=0)
 
