@@ -88,6 +88,11 @@ def test_a_start_finds_the_digests_of_the_decisions(store: _Store) -> None:
     assert [_Query(store).start(number) for number in range(12)] == decided
 
 
+def test_a_digest_is_the_same_in_each_version(store: _Store) -> None:
+    """Records have it, so another version has to compute the same."""
+    assert _Query(store).start(1) == "5c56c48dc509f30c4f91f33d3f1e8ffa85218907de3bb2146298e78bef733e58"
+
+
 def test_lists_that_spark_has_deleted_are_in_the_compact_one(store: _Store) -> None:
     decided = _decided(store)
     for number in range(9):
