@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from spark_jobs.query.source_lists import BatchFiles, last_list
+from spark_jobs.session.versions import at_least
 
 _FILE_SOURCE: Final = "FileStreamSource"
 _FILE_RELATION: Final = "HadoopFsRelation"
@@ -51,9 +52,7 @@ def _folder(source: Any) -> str:
 
 def _new_data(execution: Any) -> Any:
     """Return the logical plan of each source that has new data in the running batch, as Spark's map."""
-    if hasattr(execution, "getLatestExecutionContext"):  # since Spark 4.0
-        return execution.getLatestExecutionContext().newData()
-    return execution.newData()
+    return (execution.getLatestExecutionContext() if at_least(4) else execution).newData()
 
 
 def _relations(plan: Any) -> Iterator[Any]:
