@@ -140,6 +140,43 @@ def test_h25_a_plan_that_a_late_put_has_written_over_after_its_decision_is_not_c
     copy.assert_exact()
 
 
+@pytest.mark.parametrize("checkpoint", ["s3a"], indirect=True)
+def test_h25_a_list_of_files_that_was_written_over_is_not_decided(copy: _Copy) -> None:
+    """Spark has in memory that batch 1 reads the second file; the list says the first. The plans are equal."""
+    process = copy.start_at("planned@1")
+    ours = copy.checkpoint.read("sources/0/1")
+    copy.checkpoint.put("sources/0/1", _as_list(copy.checkpoint.read("sources/0/0"), 1))
+    process.release("planned@1")
+    assert process.wait() != 0
+    assert "another driver has written its own list of files over Spark's" in process.output()
+    assert copy.table.rows().total() == ROWS
+    refused = copy.start()  # Spark itself has the list in memory now, and would read the first file twice
+    assert refused.wait() != 0
+    assert "both name" in refused.output()
+    assert copy.table.rows().total() == ROWS
+    copy.checkpoint.put("sources/0/1", ours)
+    copy.start().succeed()
+    copy.assert_exact()
+    assert copy.head.committed == FILES - 1
+
+
+@pytest.mark.parametrize("checkpoint", ["s3a"], indirect=True)
+@pytest.mark.parametrize("stem", ["after-decide@1", "planned@2"])
+def test_h25_a_list_of_files_that_was_written_over_after_its_decision_is_not_continued(copy: _Copy, stem: str) -> None:
+    """Spark would not know that the second file was read, and write its rows once more."""
+    process = copy.start_at(stem)
+    decided = copy.checkpoint.read("sources/0/1")
+    copy.checkpoint.put("sources/0/1", decided.replace(_name(decided), "another.json"))
+    process.kill()
+    refused = copy.start()
+    assert refused.wait() != 0
+    assert "Spark's list of files in sources/0 is not what checkpoint 1 was decided with" in refused.output()
+    copy.assert_clean()
+    copy.checkpoint.put("sources/0/1", decided)
+    copy.start().succeed()
+    copy.assert_exact()
+
+
 def test_a_checkpoint_of_another_query_is_refused(copy: _Copy) -> None:
     """As where two drivers begin at once, and one writes its id over the other's."""
     copy.start_at("planned@2").kill()
@@ -154,3 +191,14 @@ def _with_end(offsets_log: str, end: int) -> str:
     """Return a plan with another end of its file source."""
     *before, source = offsets_log.split("\n")
     return "\n".join([*before, json.dumps({**json.loads(source), "logOffset": end}, separators=(",", ":"))])
+
+
+def _as_list(content: str, number: int) -> str:
+    """Return a list of Spark's file source under another number."""
+    version, entry = content.split("\n")
+    return f"{version}\n{json.dumps({**json.loads(entry), 'batchId': number}, separators=(',', ':'))}"
+
+
+def _name(content: str) -> str:
+    """Return the name of the file in a list of one file."""
+    return str(json.loads(content.split("\n")[1])["path"]).rpartition("/")[2]

@@ -126,6 +126,7 @@ def _record(
         digest_method=method,
         schemas=pinned(done.schemas),
         left_out=begin.left_out,
+        source_lists=begin.source_lists,
     )
 
 

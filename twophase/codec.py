@@ -224,6 +224,7 @@ def encode_record(record: CheckpointRecord) -> bytes:
             "decided_at": record.decided_at,
             **({"schemas": record.schemas} if record.schemas else {}),
             **({"left_out": _ranges_to_json(record.left_out)} if record.left_out else {}),
+            **({"source_lists": record.source_lists} if record.source_lists else {}),
             **({"direct": True} if record.direct else {}),
             **({"state_partitions": record.state_partitions} if record.state_partitions is not None else {}),
             **({"digest_method": record.digest_method} if record.digest_method is not None else {}),
@@ -255,6 +256,7 @@ def decode_record(content: bytes, sha256: str | None = None) -> CheckpointRecord
             schemas=document.get("schemas", {}),
             written_by=_version(document.get("written_by", "")),
             left_out=_ranges_from_json(document.get("left_out", {})),
+            source_lists=document.get("source_lists", {}),
         )
 
 

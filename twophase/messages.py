@@ -112,6 +112,7 @@ class BatchStart:
     )  # source -> splits that were discovered for this batch
     permitted: bool = False  # by `Driver.permit`, before the job, in a process that has ended since
     left_out: Mapping[str, tuple[OffsetRange, ...]] = field(default_factory=dict)  # see CheckpointRecord
+    source_lists: Mapping[str, str] = field(default_factory=dict)  # see CheckpointRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,8 @@ class SparkState:
     newest_committed: int = -1  # highest file of commits/
     offsets_log: Mapping[int, str] = field(default_factory=dict)  # checkpoint -> content of offsets/N, newest two
     state_partitions: Mapping[int, int] = field(default_factory=dict)  # checkpoint -> as its plan says, newest two
+    source_lists: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """Checkpoint -> as CheckpointRecord.source_lists, newest two. A checkpoint that is missing is not compared."""
     may_lack_plan: bool = False  # rebuilt from head: a plan after the newest one is lost with its driver
 
     @property
@@ -164,6 +166,8 @@ class CheckpointRecord:
     written_by: str = installed_version()  # the version of eos that decided; empty in records that name none
     left_out: Mapping[str, tuple[OffsetRange, ...]] = field(default_factory=dict)
     """By source, the parts of `ranges` that were deleted before its tasks began, where the spec allows that."""
+    source_lists: Mapping[str, str] = field(default_factory=dict)
+    """By folder (`sources/0`), a digest of Spark's lists of files up to `offsets_log`, if they are in a store (H25)."""
 
     @property
     def checkpoint_id(self) -> int:

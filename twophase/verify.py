@@ -112,6 +112,21 @@ def _check_spark(head: HeadValue, newest: CheckpointRecord | None, spark: SparkS
             raise IdentityError(message, remedy=WITHOUT_SPARK)
         message = f"Spark's offsets/{last} is not what checkpoint {last} was decided with"
         raise IdentityError(message, remedy=_RESTORE)
+    if newest is not None:
+        _check_source_lists(newest, spark)
+
+
+def _check_source_lists(newest: CheckpointRecord, spark: SparkState) -> None:
+    """Compare lists of files in a store. A checkpoint that was copied from or to a local disk has only one side."""
+    last = newest.checkpoint_id
+    found = spark.source_lists.get(last)
+    if not newest.source_lists or found is None:
+        return
+    for folder in sorted({*newest.source_lists, *found}):
+        if found.get(folder) != newest.source_lists.get(folder):
+            message = f"Spark's list of files in {folder} is not what checkpoint {last} was decided with"
+            remedy = "put the earlier version of its newest file back, as it was at the decision; or use `eos reset`"
+            raise IdentityError(message, remedy=remedy)
 
 
 def may_be_under_way(head: HeadValue, spark: SparkState) -> bool:

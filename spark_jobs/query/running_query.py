@@ -9,7 +9,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from eos.errors import SpecError
+from spark_jobs.query.file_sources import FileSources
 from spark_jobs.query.plan import is_stateful_plan
+from spark_jobs.query.source_lists import SourceLists
 from spark_jobs.query.spark_log import JobSparkLog, path_of
 from spark_jobs.query.stored_spark_log import StoredSparkLog
 from spark_jobs.session.hadoop_files import HadoopFolder
@@ -141,7 +143,10 @@ def query_of(frame: DataFrame) -> Query:
 def _log_at(frame: DataFrame, location: str) -> JobSparkLog | StoredSparkLog:
     """Read a local disk without Spark, which is faster, and can be synced."""
     path = path_of(location)
-    return JobSparkLog(path) if path is not None else StoredSparkLog(HadoopFolder(frame.sparkSession, location))
+    if path is not None:
+        return JobSparkLog(path)
+    files, sources = HadoopFolder(frame.sparkSession, location), FileSources(_execution(frame))
+    return StoredSparkLog(files, SourceLists(files, sources.folders, sources.held))
 
 
 def _execution(frame: DataFrame) -> Any:

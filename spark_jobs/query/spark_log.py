@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,6 +195,10 @@ class LocalSparkLog:
         entries = [folder / log / each for log, n in logs for each in (f"{n}", f".{n}.crc", "")]
         rests_on = (*self._of_sources(folder), *entries, folder / "metadata", folder)
         sync_all([path for path in rests_on if path.exists()])
+
+    def source_lists(self, offsets_log: str) -> Mapping[str, str]:
+        """Return nothing: only lists in a store are compared."""
+        return {}
 
     def sync_query(self, incarnation: str) -> None:
         """Make the query's id and the path of Spark's folder survive a power cut, before head has the id.

@@ -6,14 +6,16 @@ The same files are read as from a local disk, and the same comparisons protect t
   file is lost all the same, the next start refuses to continue without it.
 - In an object store, Spark does not create `offsets/N` exclusively, and a put may land late. So the file may change at
   any moment. It is compared with the plan that Spark runs before each decision, and with the decision at each start
-  (H25).
+  (H25). So are the lists of files on which a plan rests (`SourceLists`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from spark_jobs.query.source_lists import Files, SourceLists
 from spark_jobs.query.spark_log import query_id_in, query_id_or_damage, spark_state
 from spark_jobs.query.truncated_files import is_cut_commit
 from twophase.effects import SparkLog
@@ -32,25 +34,17 @@ class QueryLog(SparkLog, Protocol):
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
         """Return the content of `offsets/N`. Raises FileNotFoundError."""
 
+    def source_lists(self, offsets_log: str) -> Mapping[str, str]:
+        """Return digests of the lists of files on which this plan rests, before head decides its batch.
+
+        Raises PlanOverwrittenError if the running batch reads other files, FileNotFoundError.
+        """
+
     def sync_query(self, incarnation: str) -> None:
         """Sync the query's id, before head has it."""
 
     def sync_offsets(self, incarnation: str, checkpoint_id: int) -> None:
         """Sync the plan, before head decides its batch."""
-
-
-class Files(Protocol):
-    """Reader of the files below one folder (`HadoopFolder`)."""
-
-    @property
-    def url(self) -> str:
-        """Where the folder is."""
-
-    def read(self, path: str) -> bytes:
-        """Return the content of a file. Raises FileNotFoundError, SparkUnavailableError."""
-
-    def names(self, path: str) -> list[str]:
-        """Return the names in a folder; empty if it does not exist. Raises SparkUnavailableError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +55,7 @@ class StoredSparkLog:
     """
 
     files: Files
+    lists: SourceLists
 
     def folder(self, incarnation: str) -> str:
         return self.files.url
@@ -69,7 +64,8 @@ class StoredSparkLog:
         planned = self._numbers("offsets")
         committed = next((n for n in reversed(self._numbers("commits")) if self._is_whole_commit(n)), -1)
         query_id = query_id_or_damage(lambda: self.query_id(incarnation))
-        return spark_state(query_id, planned, committed, lambda number: self.offsets_log(incarnation, number))
+        state = spark_state(query_id, planned, committed, lambda number: self.offsets_log(incarnation, number))
+        return replace(state, source_lists={n: self.lists.digests(plan) for n, plan in state.offsets_log.items()})
 
     def query_id(self, incarnation: str) -> str | None:
         try:
@@ -80,6 +76,9 @@ class StoredSparkLog:
 
     def offsets_log(self, incarnation: str, checkpoint_id: int) -> str:
         return self.files.read(f"offsets/{checkpoint_id}").decode(errors="replace")
+
+    def source_lists(self, offsets_log: str) -> Mapping[str, str]:
+        return self.lists.check(offsets_log)
 
     def await_state(self, checkpoint_id: int) -> None:
         """Return at once: Spark has written the state to its checkpoint before it marks a batch as done."""

@@ -79,7 +79,7 @@ class Checkpoints:
         """Blocks until the checkpoint is committed everywhere. Raising: Spark must not mark the batch done (R8)."""
         number = batch.checkpoint_id
         try:
-            offsets_log = self._sync_plan(batch)
+            offsets_log, source_lists = self._sync_plan(batch)
         except FileNotFoundError as error:
             self.driver.check_owned()  # a reset deletes the folder of the incarnation that it ends
             message = f"Spark's checkpoint was deleted while the pipeline runs: {error}"
@@ -94,7 +94,7 @@ class Checkpoints:
         _warn_of(left_out)
         before_s = time.monotonic()
         record = self.driver.checkpoint(
-            BatchStart(number, ends, offsets_log, time.time(), began, self.permitted, left_out), batch
+            BatchStart(number, ends, offsets_log, time.time(), began, self.permitted, left_out, source_lists), batch
         )
         if replayed and batch.stateful:  # after its tasks: records that exist now existed when they read
             self._check_read_again(record)
@@ -130,8 +130,10 @@ class Checkpoints:
                 message += f"has all its records: {ranges} were deleted"
                 raise OffsetOutOfRangeError(message, remedy=_STATE_LOST)
 
-    def _sync_plan(self, batch: NumberedBatch) -> str:
-        """Return the content of `offsets/N` once it is on disk. Raises FileNotFoundError where Spark's folder is gone.
+    def _sync_plan(self, batch: NumberedBatch) -> tuple[str, Mapping[str, str]]:
+        """Return the content of `offsets/N` once it is on disk, and digests of the lists of files that it rests on.
+
+        Raises FileNotFoundError where Spark's folder is gone, PlanOverwrittenError.
 
         Spark recreates a folder of `offsets` or `commits` that was deleted, but not the query's id.
         """
@@ -147,5 +149,6 @@ class Checkpoints:
         offsets_log = self.log.offsets_log(incarnation, number)
         if (held := batch.ends_held) is not None:
             check_ends(offsets_log, held)
+        source_lists = self.log.source_lists(offsets_log)
         self.log.sync_offsets(incarnation, number)
-        return offsets_log
+        return offsets_log, source_lists

@@ -58,6 +58,14 @@ MUTANTS: Final = (
         caught_by=("tests/twophase/test_verify.py::test_a_decided_plan_that_a_disk_has_cut_off_is_named_as_that",),
     ),
     Mutant(
+        name="a list of files that is not the decided one is continued",
+        rule="H25",
+        path="twophase/verify.py",
+        before="        if found.get(folder) != newest.source_lists.get(folder):",
+        after="        if folder not in found:",
+        caught_by=("tests/twophase/test_verify.py::test_h25_lists_of_files_are_compared_with_the_decision",),
+    ),
+    Mutant(
         name="a sink that holds decided rows is taken out",
         rule="R2",
         path="twophase/verify.py",

@@ -178,6 +178,28 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a list of files that another driver has written over Spark's is decided",
+        rule="H25",
+        path="spark_jobs/query/source_lists.py",
+        before="            if {path_text(each.path) for each in entries} != set(batch.paths):",
+        after="            if len(entries) < len(batch.paths):",
+        caught_by=(
+            "tests/spark_jobs/query/test_source_lists.py"
+            "::test_h25_a_batch_that_reads_other_files_than_its_list_is_not_decided",
+        ),
+    ),
+    Mutant(
+        name="a compact list forgets what was decided",
+        rule="H25",
+        path="spark_jobs/query/source_lists.py",
+        before="            if known.setdefault(number, digest) != digest:",
+        after="            if known.update({number: digest}):",
+        caught_by=(
+            "tests/spark_jobs/query/test_source_lists.py"
+            "::test_h25_a_list_that_was_written_over_is_found_in_the_next_compact_one",
+        ),
+    ),
+    Mutant(
         name="a driver whose folder a reset deleted blames the folder",
         rule="R1",
         path="spark_jobs/run/checkpoints.py",

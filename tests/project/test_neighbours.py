@@ -150,6 +150,7 @@ _ELSEWHERE: Final = {
     "connectors/testing/behaviours/storing.py:Storing.test_another_process_sees_it": "a test's own",
     "spark_jobs/operations/repair.py:CheckpointBefore.copied": "plans and commits of Spark itself",
     "spark_jobs/query/rebuilt_spark_log.py:_files": "files of Spark itself",
+    "spark_jobs/query/source_lists.py:digests_after": "hashed: test_source_lists.py has a digest of each version",
     "spark_jobs/query/rebuilt_spark_log.py:RebuiltSparkLog._write": "files of Spark itself",
     "spark_jobs/query/rebuilt_spark_log.py:RebuiltSparkLog._add_plan": "files of Spark itself",
     "spark_jobs/query/rebuilt_spark_log.py:RebuiltSparkLog.restore_state": "a mark on this machine, without content",

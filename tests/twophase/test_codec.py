@@ -210,6 +210,12 @@ def test_odd_methods_and_versions_are_damage(key: str, value: object) -> None:
         decode_record(json.dumps({**document, key: value}).encode())
 
 
+def test_h25_a_record_names_the_lists_of_files_in_a_store() -> None:
+    assert b"source_lists" not in encode_record(RECORD)
+    lists = {"sources/0": "0f" * 32}
+    assert decode_record(encode_record(replace(RECORD, source_lists=lists))).source_lists == lists
+
+
 def test_h39_a_record_names_what_was_left_out() -> None:
     """A record without such ranges has the bytes that earlier versions wrote."""
     left_out = {"orders": (OffsetRange("orders/0", 100, 110),)}

@@ -159,3 +159,18 @@ def test_a_sink_that_lacks_what_was_decided_does_not_join(committed: int, state:
     of = replace(HEAD, committed=committed)
     with pytest.raises(IdentityError, match="sink more is new to this pipeline: what was written up to checkpoint 4"):
         verify("orders", of, NEWEST, SPARK, {"warehouse": SINK, "more": state})
+
+
+def test_h25_lists_of_files_are_compared_with_the_decision() -> None:
+    lists = {"sources/0": "a1", "sources/1": "b2"}
+    newest = replace(NEWEST, source_lists=lists)
+    compare(newest=newest, spark=replace(SPARK, source_lists={4: lists, 5: {**lists, "sources/0": "c3"}}))
+    for found in ({**lists, "sources/1": "c3"}, {**lists, "sources/1": ""}, {"sources/0": "a1"}):
+        with pytest.raises(IdentityError, match="list of files in sources/1 is not what checkpoint 4 was decided with"):
+            compare(newest=newest, spark=replace(SPARK, source_lists={4: found}))
+
+
+def test_lists_of_files_that_one_side_lacks_are_not_compared() -> None:
+    """A checkpoint that was copied from a store to a local disk, or the reverse."""
+    compare(newest=replace(NEWEST, source_lists={"sources/0": "a1"}))
+    compare(spark=replace(SPARK, source_lists={4: {"sources/0": "a1"}}))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from eos.errors import SparkUnavailableError
+from spark_jobs.query.source_lists import SourceLists
 from spark_jobs.query.spark_log import JobSparkLog
 from spark_jobs.query.stored_spark_log import StoredSparkLog
 from spark_jobs.session.hadoop_files import HadoopFolder
@@ -41,16 +43,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 def _stored(spark: SparkSession, folder: Path) -> StoredSparkLog:
-    return StoredSparkLog(HadoopFolder(spark, f"file:{folder}"))
+    files = HadoopFolder(spark, f"file:{folder}")
+    return StoredSparkLog(files, SourceLists(files, [], dict))
 
 
 def test_it_says_what_a_local_disk_says(spark: SparkSession, folder: Path) -> None:
     stored = _stored(spark, folder)
     state = stored.state("")
-    assert state == JobSparkLog(folder).state("")
+    assert replace(state, source_lists={}) == JobSparkLog(folder).state("")
     assert (state.query_id, state.newest_planned, state.newest_committed) == ("q-1", 10, 9)
     assert state.offsets_log == {9: f"{_OFFSETS}9", 10: f"{_OFFSETS}10"}
     assert state.state_partitions == {9: 7, 10: 7}
+    assert state.source_lists == {9: {}, 10: {}}
     assert (stored.query_id(""), stored.offsets_log("", 10)) == ("q-1", f"{_OFFSETS}10")
     assert str(stored.folder("")) == f"file:{folder}"
 

@@ -1,0 +1,192 @@
+"""Spark's lists of the files that its file sources read, compared with the batch that reads them (R4, H25).
+
+A plan names the last list of a file source: `{"logOffset":N}`. The list is `sources/0/N`. Each tenth one,
+`sources/0/N.compact`, also holds the entries of all lists before it. In an object store, Spark does not create them
+exclusively. Two drivers then have equal plans, and one list is written over the other. The decision therefore has a
+digest of all lists up to N. Spark does not read listed files a second time, so an older list counts as much as the
+newest.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import groupby
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import unquote
+
+from eos.errors import IdentityError, PlanOverwrittenError
+
+_COMPACT: Final = ".compact"
+_KEPT: Final = 3  # digests: of the newest list, and of the lists on which the next batch builds
+_NO_AUTHORITY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
+_RESTORE: Final = "put the earlier version of this file back, as it was at the decision; or use `eos reset`"
+
+
+class Files(Protocol):
+    """Reader of the files below one folder (`HadoopFolder`)."""
+
+    @property
+    def url(self) -> str:
+        """Where the folder is."""
+
+    def read(self, path: str) -> bytes:
+        """Return the content of a file. Raises FileNotFoundError, SparkUnavailableError."""
+
+    def names(self, path: str) -> list[str]:
+        """Return the names in a folder; empty if it does not exist. Raises SparkUnavailableError."""
+
+
+class BatchFiles(NamedTuple):
+    """The files of one source that the running batch reads, from Spark's memory."""
+
+    after: int  # number of the last list that the batch before has read; -1: none
+    paths: Sequence[str]  # as Hadoop prints a path; one with `[` may repeat the others, which Spark reads once
+
+
+class FileEntry(NamedTuple):
+    """One line of a list."""
+
+    path: str  # as a URL
+    modified_ms: int
+    number: int  # of the list
+
+
+@dataclass(slots=True)
+class SourceLists:
+    """The lists of the file sources of one run of a query. Used by Spark's thread.
+
+    Invariant: a list does not change during a run. A list that does was written over by another driver.
+    """
+
+    files: Files
+    folders: Sequence[str]
+    """For each source of a plan, in its order, the folder of its lists; empty: not a file source."""
+    held: Callable[[], Mapping[str, BatchFiles]]
+    """Returns the files of the running batch, by folder. A source without new files is missing."""
+    _known: dict[str, dict[int, str]] = field(default_factory=dict, init=False)
+    """By folder and number of a list, the digest of the lists up to it."""
+
+    def digests(self, offsets_log: str) -> dict[str, str]:
+        """Return the digest of the lists of each file source up to this plan, by folder; empty: a list is missing.
+
+        Called by a start. Raises IdentityError for damage, SparkUnavailableError.
+        """
+        found = {}
+        for folder, last in self._ends(offsets_log):
+            try:
+                found[folder], _ = self._read(folder, last, last)
+            except FileNotFoundError:
+                found[folder] = ""
+        return found
+
+    def check(self, offsets_log: str) -> dict[str, str]:
+        """Return the same before a decision, if the running batch reads the files that the lists name.
+
+        Raises PlanOverwrittenError if it reads others, FileNotFoundError, IdentityError, SparkUnavailableError.
+        """
+        held, found = self.held(), {}
+        for folder, last in self._ends(offsets_log):
+            batch = held.get(folder, BatchFiles(last, ()))
+            found[folder], entries = self._read(folder, last, batch.after)
+            if {path_text(each.path) for each in entries} != set(batch.paths):
+                raise _written_over(f"{self.files.url}/{folder}/{last}")
+        return found
+
+    def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
+        """Yield each folder with the number of its last list."""
+        _, _, *lines = offsets_log.split("\n")
+        for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
+            if folder and line != "-":
+                yield folder, last_list(line)
+
+    def _read(self, folder: str, last: int, after: int) -> tuple[str, list[FileEntry]]:
+        """Return the digest of the lists up to `last`, read from the store, and the entries after list `after`."""
+        known = self._known.setdefault(folder, {})
+        place = f"{self.files.url}/{folder}"
+        base = max((number for number in known if number <= after and number < last), default=-1)
+        entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
+        if entries and entries[0].number == 0:
+            base = -1
+            _check_named_once(entries, place)
+        for number, digest in digests_after(base, known.get(base, ""), entries):
+            if known.setdefault(number, digest) != digest:
+                raise _written_over(f"{place}/{number}")
+        for old in sorted(known)[:-_KEPT]:
+            del known[old]
+        return known[last], [each for each in entries if after < each.number]
+
+    def _first(self, folder: str, last: int) -> int:
+        """Return the number of the newest list up to `last` that holds all entries before it, or 0."""
+        names = (name.removesuffix(_COMPACT) for name in self.files.names(folder) if name.endswith(_COMPACT))
+        return max((int(name) for name in names if name.isdecimal() and int(name) <= last), default=0)
+
+    def _entries(self, folder: str, first: int, last: int) -> list[FileEntry]:
+        """Return the entries of these lists, and of all lists before them if one is compact."""
+        found: list[FileEntry] = []
+        for number in range(first, last + 1):
+            name = f"{folder}/{number}"
+            try:
+                found += entries_of(self.files.read(name), range(number, number + 1), f"{self.files.url}/{name}")
+            except FileNotFoundError:
+                name += _COMPACT
+                found = entries_of(self.files.read(name), range(number + 1), f"{self.files.url}/{name}")
+        return found
+
+
+def last_list(offset: str) -> int:
+    """Return the number of the last list in the offset of a file source. Raises IdentityError."""
+    try:
+        return int(json.loads(offset)["logOffset"])
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"Spark's plan does not hold the offset of a file source: {offset[:100]}"
+        raise IdentityError(message, remedy=_RESTORE) from error
+
+
+def entries_of(content: bytes, numbers: range, place: str) -> list[FileEntry]:
+    """Return the entries of a list, in their order. Raises IdentityError unless they are of exactly these numbers."""
+    version, *lines = content.decode(errors="replace").split("\n")
+    try:
+        documents = [json.loads(line) for line in lines]
+        found = [FileEntry(str(each["path"]), int(each["timestamp"]), int(each["batchId"])) for each in documents]
+    except (ValueError, KeyError, TypeError) as error:
+        raise IdentityError(f"Spark's {place} is damaged: {error!r}", remedy=_RESTORE) from error
+    if version != "v1" or [number for number, _ in groupby(each.number for each in found)] != list(numbers):
+        raise IdentityError(f"Spark's {place} is damaged: it is not list {numbers[-1]}", remedy=_RESTORE)
+    return found
+
+
+def digests_after(base: int, before: str, entries: Iterable[FileEntry]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each list after `base`, with the digest of all lists up to it.
+
+    `before`: the digest of the lists up to `base`. Entries of older lists are left out.
+    """
+    digest = before
+    for number, group in groupby(entries, key=lambda entry: entry.number):
+        if number > base:
+            content = json.dumps([digest, [(each.path, each.modified_ms) for each in group]])
+            digest = sha256(content.encode()).hexdigest()
+            yield number, digest
+
+
+def path_text(url: str) -> str:
+    """Return the path of an entry as Hadoop prints it: not encoded, and without an empty authority."""
+    return unquote(_NO_AUTHORITY.sub(r"\1:/", url))
+
+
+def _check_named_once(entries: Sequence[FileEntry], place: str) -> None:
+    """Raise IdentityError if two lists name one file: Spark would read it twice, and names it in one list only."""
+    numbers: dict[tuple[str, int], int] = {}
+    for each in entries:
+        first = numbers.setdefault((each.path, each.modified_ms), each.number)
+        if first != each.number:
+            message = f"Spark's lists {first} and {each.number} in {place} both name {each.path}: one was written over"
+            raise IdentityError(message, remedy=_RESTORE)
+
+
+def _written_over(place: str) -> PlanOverwrittenError:
+    message = f"another driver has written its own list of files over Spark's {place}"
+    return PlanOverwrittenError(message, remedy="start one driver only; if its start is refused, put the file back")
