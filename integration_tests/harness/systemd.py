@@ -210,18 +210,13 @@ class Systemd:
         def enter() -> None:
             (self._cgroup / "cgroup.procs").write_text("0")
 
-        words = [
-            str(self._folder),
-            str(self._state),
-            sys.base_prefix,
-            str(Path(sys.prefix) / "lib"),
-            str(PROJECT),
-            _UNITS,
-        ]
+        packages = Path(sys.prefix) / "lib"
+        words = ["sh", "-c", _SET_UP, "sh"]
+        words += map(str, (self._folder, self._state, sys.base_prefix, packages, PROJECT, _UNITS))
+        unshare = ["unshare", *_NAMESPACES, "--mount-proc", "--fork", "--kill-child"]
         with (self._folder / "systemd.log").open("wb") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "unshare", *_NAMESPACES, "--mount-proc", "--fork", "--kill-child"]
-                + ["sh", "-c", _SET_UP, "sh", *words],
+                ["setpriv", "--pdeathsig", "KILL", *unshare, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
