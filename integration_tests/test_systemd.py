@@ -93,7 +93,7 @@ def test_a_killed_driver_is_started_and_goes_on(pipeline: Pipeline, tmp_path: Pa
             assert not any(each.is_running() for each in killed)
             assert systemd.output(_UNIT).count("page: http://") == number + 2  # by OPTIONS
         systemd.systemctl("stop", _UNIT)
-        assert_ended(systemd, _UNIT)
+        assert_ended(systemd, _UNIT, restarts=2)
         assert systemd.run("ls", "/tmp") == "", "killed drivers leave files there, and systemd deletes them"
     pipeline.assert_exact(at_least=3 * _RECORDS)
     assert pipeline.head.epoch == 3
