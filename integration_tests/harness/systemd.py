@@ -40,7 +40,7 @@ set -eu
 folder=$1 state=$2 python=$3 packages=$4 project=$5 units=$6
 mount -t tmpfs tmpfs "$folder/root"
 cd "$folder/root"
-mkdir etc etc-work dev eos lib opt opt/eos opt/eos/bin opt/eos/lib opt/python opt/project
+mkdir etc etc-work dev lib opt opt/eos opt/eos/bin opt/eos/lib opt/python opt/project
 cp -a "$folder/etc/." etc
 cp -a "$folder/bin/." opt/eos/bin
 mount --bind "$python" opt/python
