@@ -170,6 +170,10 @@ class Systemd:
         log = self._state / f"{unit}.log"
         return log.read_text(errors="replace") if log.exists() else ""
 
+    def journal(self) -> str:
+        """Return all that systemd has logged."""
+        return (self._folder / "systemd.log").read_text(errors="replace")
+
     def logs(self) -> str:
         """Return the ends of all logs."""
         logs = (self._folder / "systemd.log", *self._state.glob("*.service.log"))
