@@ -147,7 +147,7 @@ def test_a_stop_waits_for_the_checkpoint_and_is_no_failure(pipeline: Pipeline, t
         assert not any(each.is_running() for each in workers)
         assert pipeline.prepared() == []
         verdict = pipeline.verdict()
-        assert (verdict.clean, verdict.in_sink) == (True, 2 * CHECKPOINT_RECORDS), str(verdict)
+        assert (verdict.clean, verdict.in_sink) == (True, 3 * CHECKPOINT_RECORDS), str(verdict)
         systemd.systemctl("start", _UNIT)
         await_rows(pipeline)
         systemd.systemctl("stop", _UNIT)
