@@ -89,3 +89,15 @@ def test_compose_reads_all_services() -> None:
     ports = [str(port) for each in services.values() for port in each.get("ports", [])]
     assert len(ports) == 6
     assert all("127.0.0.1" in port for port in ports)
+
+
+def test_the_unit_stops_a_driver_as_the_page_says() -> None:
+    """integration_tests/test_systemd.py runs the unit, where there is systemd."""
+    unit = (DOCKER / "systemd" / "eos@.service").read_text()
+    for setting in ("KillMode=mixed", "Restart=on-failure", "PrivateTmp"):
+        assert setting in unit
+        assert f"`{setting}`" in PAGE
+    assert "\nRestartPreventExitStatus=2\n" in unit
+    assert "\nTimeoutStopSec=11min\n" in unit
+    (stop,) = re.findall(r"^sudo -u eos -- sh -c '(.*)'$", PAGE, re.MULTILINE)
+    assert stop in (ROOT / "integration_tests" / "test_systemd.py").read_text(), "the test runs this line"
