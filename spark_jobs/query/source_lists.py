@@ -70,21 +70,26 @@ class SourceLists:
     _known: dict[str, dict[int, str]] = field(default_factory=dict, init=False)
     """By folder and number of a list, the digest of the lists up to it."""
 
-    def digests(self, offsets_log: str) -> dict[str, str]:
-        """Return the digest of the lists of each file source up to this plan, by folder; empty: a list is missing.
+    def digests(self, plans: Mapping[int, str]) -> dict[int, dict[str, str]]:
+        """Return for each plan the digests of the lists up to it, by folder; an empty one if a list is missing.
 
         Called by a start. Raises IdentityError for damage, SparkUnavailableError.
         """
-        found = {}
-        for folder, last in self._ends(offsets_log):
-            try:
-                found[folder], _ = self._read(folder, last, last)
-            except FileNotFoundError:
-                found[folder] = ""
-        return found
+        newest_first = sorted(plans, reverse=True)  # so that all lists are read and compared with each other
+        return {
+            number: {folder: self._digest(folder, last) for folder, last in self._ends(plans[number])}
+            for number in newest_first
+        }
+
+    def _digest(self, folder: str, last: int) -> str:
+        known = self._known.get(folder, {})
+        try:
+            return known[last] if last in known else self._read(folder, last, last)[0]
+        except FileNotFoundError:
+            return ""
 
     def check(self, offsets_log: str) -> dict[str, str]:
-        """Return the same before a decision, if the running batch reads the files that the lists name.
+        """Return the digests of a plan before its decision, if the running batch reads the files that the lists name.
 
         Raises PlanOverwrittenError if it reads others, FileNotFoundError, IdentityError, SparkUnavailableError.
         """

@@ -65,7 +65,7 @@ class StoredSparkLog:
         committed = next((n for n in reversed(self._numbers("commits")) if self._is_whole_commit(n)), -1)
         query_id = query_id_or_damage(lambda: self.query_id(incarnation))
         state = spark_state(query_id, planned, committed, lambda number: self.offsets_log(incarnation, number))
-        return replace(state, source_lists={n: self.lists.digests(plan) for n, plan in state.offsets_log.items()})
+        return replace(state, source_lists=self.lists.digests(state.offsets_log))
 
     def query_id(self, incarnation: str) -> str | None:
         try:

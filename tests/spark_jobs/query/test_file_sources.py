@@ -78,7 +78,8 @@ def test_what_a_batch_reads_is_what_its_lists_name(spark: SparkSession, tmp_path
     last = max(digests)
     start = SourceLists(HadoopFolder(spark, f"file:{checkpoint}"), ["sources/0", "sources/1"], dict)
     for number in (last - 1, last):
-        assert start.digests((checkpoint / "offsets" / str(number)).read_text()) == digests[number]
+        plan = (checkpoint / "offsets" / str(number)).read_text()
+        assert start.digests({number: plan}) == {number: digests[number]}
 
 
 def test_h25_a_list_that_is_written_over_is_not_what_the_batch_reads(spark: SparkSession, tmp_path: Path) -> None:

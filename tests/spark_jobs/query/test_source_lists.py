@@ -62,7 +62,7 @@ class _Query:
         return found
 
     def start(self, last: int) -> str:
-        return self.lists.digests(_PLAN % last)["sources/1"]
+        return self.lists.digests({5: _PLAN % last})[5]["sources/1"]
 
 
 @pytest.fixture
@@ -165,7 +165,7 @@ def test_h25_two_lists_with_one_file_are_refused(store: _Store) -> None:
     """Spark itself would read it twice after a restart, and its memory would agree with the lists."""
     store.put((1, "f0"))
     with pytest.raises(IdentityError, match="lists 0 and 1 in mem:/job/sources/1 both name mem:///in/f0"):
-        _Query(store).start(1)
+        _Query(store).lists.digests({0: _PLAN % 0, 1: _PLAN % 1})
 
 
 def test_a_missing_list_equals_no_decision(store: _Store) -> None:
@@ -184,7 +184,7 @@ def test_damage_is_named(store: _Store, content: bytes) -> None:
 
 def test_a_plan_with_another_source_in_its_place_is_refused(store: _Store) -> None:
     with pytest.raises(IdentityError, match="offset of a file source"):
-        _Query(store).lists.digests('v1\n{"conf":{}}\n{"logOffset":1}\n{"kafka":{"0":5}}')
+        _Query(store).lists.digests({5: 'v1\n{"conf":{}}\n{"logOffset":1}\n{"kafka":{"0":5}}'})
 
 
 @pytest.mark.parametrize(
