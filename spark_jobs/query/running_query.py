@@ -15,7 +15,7 @@ from spark_jobs.query.source_lists import SourceLists
 from spark_jobs.query.spark_log import JobSparkLog, path_of
 from spark_jobs.query.stored_spark_log import StoredSparkLog
 from spark_jobs.session.hadoop_files import HadoopFolder
-from spark_jobs.session.versions import JOB_STATE, require_spark
+from spark_jobs.session.versions import STATE, require_spark
 
 _MICRO_BATCH: Final = "MicroBatchExecution"
 _WRAPPERS: Final = {
@@ -132,7 +132,7 @@ def query_of(frame: DataFrame) -> Query:
         raise SpecError(message, remedy="leave asynchronous progress tracking off, and use a micro-batch trigger")
     stateful = is_stateful_plan(execution.analyzedPlan())
     if stateful:
-        require_spark(JOB_STATE)
+        require_spark(STATE)
     name = "spark.sql.streaming.stateStore.checkpointFormatVersion"
     if stateful and frame.sparkSession.conf.get(name, "1") != "2":
         message = "the query keeps state in a format that a losing task may overwrite"

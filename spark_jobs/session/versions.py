@@ -36,10 +36,9 @@ FORMAT_EOS: Final = Way(
     'format("eos")', (4, 1), "streaming sinks in Python that take Arrow batches", FOREACH_BATCH.name
 )
 STATE: Final = Way("a query with state", (4, 1), "a format of state that later versions read", "a query without state")
-JOB_STATE: Final = Way("`ExactlyOnce` of a query with state", (4, 3), _UNTESTED, "`eos run`, or a query without state")
 WIDEN: Final = Way("a start with wider integers in state", (4, 2), "Spark's State Rewriter")
 RESCALE: Final = Way("`eos rescale`", (4, 2), "the repartitioning of state")
-WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, STATE, JOB_STATE, WIDEN, RESCALE)
+WAYS: Final = (RUN, FOREACH_BATCH, FORMAT_EOS, STATE, WIDEN, RESCALE)
 
 
 def require_spark(way: Way) -> None:

@@ -8,7 +8,6 @@ from spark_jobs.adapters.kafka_format import WAY as FORMAT_EOS_KAFKA
 from spark_jobs.session.versions import (
     FOREACH_BATCH,
     FORMAT_EOS,
-    JOB_STATE,
     RESCALE,
     RUN,
     STATE,
@@ -31,7 +30,6 @@ from spark_jobs.session.versions import (
         (FORMAT_EOS, "4.0.5", "Arrow batches", "or use foreachBatch(ExactlyOnce(spec))"),
         (FORMAT_EOS_KAFKA, "4.1.4", "a limit on the records", 'or use format("kafka") of Spark'),
         (STATE, "4.0.5", "a format of state that later versions read", "or use a query without state"),
-        (JOB_STATE, "4.2.1", "not tested", "or use `eos run`, or a query without state"),
         (WIDEN, "4.1.4", "Spark's State Rewriter", "use PySpark 4.2 to 4.3: pip install 'pyspark>=4.2,<4.4'"),
         (RESCALE, "4.1.4", "the repartitioning of state", "pip install 'pyspark>=4.2,<4.4'"),
         (RUN, "4.4.0", "newer than all tested versions", "pip install 'pyspark>=4.0,<4.4'"),
