@@ -75,7 +75,7 @@ class SourceLists:
 
         Called by a start. Raises IdentityError for damage, SparkUnavailableError.
         """
-        newest_first = sorted(plans, reverse=True)  # so that all lists are read and compared with each other
+        newest_first = sorted(plans, reverse=True)  # the newest one reads all lists, and compares them with each other
         return {
             number: {folder: self._digest(folder, last) for folder, last in self._ends(plans[number])}
             for number in newest_first
