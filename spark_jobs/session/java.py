@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from connectors.control_characters import RANGES
+from twophase.local_blobs import naming
 from wal.private import make_private
 
 _COLLECTOR: Final = "-XX:+UseParallelGC"
@@ -41,11 +42,12 @@ appender.file.strategy.max = 3
 
 
 def logging_options(location: Path, *, debug: bool) -> list[str]:
-    """Spark's log goes to `spark.log` at the location: three files of 10 MB."""
-    make_private(location)
+    """Have Spark write its log to `spark.log` at the location: three files of 10 MB. Raises HeadError."""
     settings = location / "log4j2.properties"
     path = _as_property(location / "spark.log")
-    settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=path, text=_TEXT))
+    with naming(location):
+        make_private(location)
+        settings.write_text(_LOG4J.format(level="info" if debug else "warn", path=path, text=_TEXT))
     return [f'-Dlog4j2.configurationFile="{settings}"']
 
 

@@ -83,8 +83,9 @@ def spark_session(
     Spark's processes inherit variables such as PYTHONPATH and SPARK_HOME. The variables of this process are the same
     before and after the call.
 
-    Raises SparkUnavailableError if Spark does not start, and SpecError if the sinks do not suit the master, or Spark's
-    traffic is not protected and the spec does not accept that.
+    Raises SparkUnavailableError if Spark does not start, and HeadError if the checkpoint location cannot be written.
+    Raises SpecError if the sinks do not suit the master, or Spark's traffic is not protected and the spec does not
+    accept that.
     """
     require_spark(RUN)
     check_sinks(spec)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.observe.report import CheckpointReport, Listener
+from twophase.local_blobs import naming
 from wal.private import make_private, private_file
 
 _MAX_BYTES: Final = 10 * 1024 * 1024
@@ -34,10 +35,15 @@ class StderrLog(Listener):
 
     @contextmanager
     def inherited(self) -> Iterator[None]:
-        """Processes that are started in the block have the file as stderr, and so have those that they start."""
-        make_private(self.path.parent)
+        """Processes that are started in the block have the file as stderr, and so have those that they start.
+
+        Raises HeadError if the file cannot be written.
+        """
+        with naming(self.path):
+            make_private(self.path.parent)
+            opened = open(self.path, "ab", opener=private_file)  # noqa: SIM115  # closed in the next block
         terminal = os.dup(2)
-        with open(self.path, "ab", opener=private_file) as file:
+        with opened as file:
             os.dup2(file.fileno(), 2)
         try:
             yield

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eos.errors import HeadError
 from spark_jobs.session import stderr_log
 from spark_jobs.session.stderr_log import StderrLog
 
@@ -77,3 +78,10 @@ def test_a_file_that_cannot_be_emptied_stops_nothing(
     log.on_state("running")
     assert "cannot be emptied: Is a directory" in caplog.text
     assert log.path.read_text() == "words"
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    log = StderrLog(tmp_path)
+    log.path.mkdir()
+    with pytest.raises(HeadError, match="log cannot be used: Is a directory"), log.inherited():
+        pytest.fail("not entered")

@@ -11,6 +11,7 @@ import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway  # type: ignore[import-untyped]
 
 from connectors.control_characters import escapes
+from eos.errors import HeadError
 from spark_jobs.session import java
 from spark_jobs.session.java import collector_options
 
@@ -32,6 +33,16 @@ def test_a_path_in_a_properties_file_is_read_by_java_as_it_is() -> None:
     written = java._as_property(path)
     assert written.isascii()
     assert written == "/d\\u00f6c s/\\ud83d\\ude00/a\\u005cb"
+
+
+@pytest.mark.parametrize("location", ["file/orders", "orders"])
+def test_a_location_that_cannot_be_written_is_named(tmp_path: Path, location: str) -> None:
+    """Root may write everywhere but here; a disk that is read-only refuses the same calls."""
+    (tmp_path / "file").touch()
+    (tmp_path / "orders" / "log4j2.properties").mkdir(parents=True)
+    with pytest.raises(HeadError, match=f"^{tmp_path / location} cannot be used: ") as found:
+        java.logging_options(tmp_path / location, debug=False)
+    assert found.value.remedy == "see that the checkpoint location is there, writable and not full"
 
 
 def test_no_line_of_a_value_in_sparks_log_looks_like_one_of_the_log(tmp_path: Path) -> None:
