@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from itertools import groupby
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from eos.errors import IdentityError, PlanOverwrittenError
@@ -23,7 +23,9 @@ from eos.errors import IdentityError, PlanOverwrittenError
 _COMPACT: Final = ".compact"
 _KEPT: Final = 3  # digests: of the newest list, and of the lists on which the next batch builds
 _NO_AUTHORITY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
+_DAMAGE: Final = (ValueError, KeyError, TypeError, RecursionError)
 _RESTORE: Final = "put the earlier version of this file back, as it was at the decision; or use `eos reset`"
+_RESTORE_PLAN: Final = "put the earlier version of the newest file in `offsets` back; or use `eos reset`"
 
 
 class Files(Protocol):
@@ -102,8 +104,8 @@ class SourceLists:
         return found
 
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
-        """Yield each folder with the number of its last list."""
-        _, _, *lines = offsets_log.split("\n")
+        """Yield each folder with the number of its last list; nothing of a plan that is cut off."""
+        lines = offsets_log.split("\n")[2:]
         for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
             if folder and line != "-":
                 yield folder, last_list(line)
@@ -145,23 +147,36 @@ class SourceLists:
 def last_list(offset: str) -> int:
     """Return the number of the last list in the offset of a file source. Raises IdentityError."""
     try:
-        return int(json.loads(offset)["logOffset"])
-    except (ValueError, KeyError, TypeError) as error:
+        return _number(json.loads(offset)["logOffset"])
+    except _DAMAGE as error:
         message = f"Spark's plan does not hold the offset of a file source: {offset[:100]}"
-        raise IdentityError(message, remedy=_RESTORE) from error
+        raise IdentityError(message, remedy=_RESTORE_PLAN) from error
 
 
 def entries_of(content: bytes, numbers: range, place: str) -> list[FileEntry]:
     """Return the entries of a list, in their order. Raises IdentityError unless they are of exactly these numbers."""
     version, *lines = content.decode(errors="replace").split("\n")
     try:
-        documents = [json.loads(line) for line in lines]
-        found = [FileEntry(str(each["path"]), int(each["timestamp"]), int(each["batchId"])) for each in documents]
-    except (ValueError, KeyError, TypeError) as error:
+        found = [_entry_of(json.loads(line)) for line in lines]  # not all documents at once: a list may be long
+    except _DAMAGE as error:
         raise IdentityError(f"Spark's {place} is damaged: {error!r}", remedy=_RESTORE) from error
     if version != "v1" or [number for number, _ in groupby(each.number for each in found)] != list(numbers):
         raise IdentityError(f"Spark's {place} is damaged: it is not list {numbers[-1]}", remedy=_RESTORE)
     return found
+
+
+def _entry_of(document: Any) -> FileEntry:
+    path, modified_ms = document["path"], document["timestamp"]  # before 1970 it is negative
+    if type(path) is not str or type(modified_ms) is not int:
+        raise TypeError("a path is not a text, or a timestamp not a whole number")
+    return FileEntry(path, modified_ms, _number(document["batchId"]))
+
+
+def _number(value: object) -> int:
+    """Return the number of a list as it is. Raises TypeError for a text, true, and a number that no list has."""
+    if type(value) is not int or value < 0:
+        raise TypeError("not the number of a list")
+    return value
 
 
 def digests_after(base: int, before: str, entries: Iterable[FileEntry]) -> Iterator[tuple[int, str]]:
@@ -189,7 +204,8 @@ def _check_named_once(entries: Sequence[FileEntry], place: str) -> None:
         first = numbers.setdefault((each.path, each.modified_ms), each.number)
         if first != each.number:
             message = f"Spark's lists {first} and {each.number} in {place} both name {each.path}: one was written over"
-            raise IdentityError(message, remedy=_RESTORE)
+            remedy = "put the earlier version of this list back, if the bucket keeps versions; or use `eos reset`"
+            raise IdentityError(message, remedy=remedy)
 
 
 def _written_over(place: str) -> PlanOverwrittenError:

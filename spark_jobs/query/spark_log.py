@@ -265,7 +265,7 @@ def query_id_in(content: str, place: str) -> str:
     """Return the query's id from the content of `metadata`. Raises IdentityError for damage at this place."""
     try:
         return str(json.loads(content)["id"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise IdentityError(f"{place} is damaged: {error!r}", remedy=_REMEDY) from error
 
 
@@ -349,5 +349,5 @@ def _java_hash(text: str) -> int:
 def _state_partitions(offsets_log: str) -> int | None:
     try:
         return int(json.loads(offsets_log.splitlines()[1])["conf"][STATE_PARTITIONS])
-    except (ValueError, KeyError, IndexError, TypeError):
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, RecursionError):
         return None

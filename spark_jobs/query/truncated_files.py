@@ -79,6 +79,6 @@ def _decoded(content: bytes) -> str:
 def _parses(text: str) -> bool:
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from eos.errors import IdentityError, PlanOverwrittenError
-from spark_jobs.query.source_lists import BatchFiles, SourceLists, path_text
+from spark_jobs.query.source_lists import BatchFiles, SourceLists, entries_of, path_text
 
 _PLAN = 'v1\n{"conf":{}}\n{"kafka":{"0":5}}\n{"logOffset":%d}'
 """A plan of a topic, and of the file source under test."""
@@ -175,7 +175,27 @@ def test_a_missing_list_equals_no_decision(store: _Store) -> None:
         _Query(store, after=10).decide(11, "f11")
 
 
-@pytest.mark.parametrize("content", [b"", b"v1", b"v2\n{}", b"v1\n{}", b'v1\n{"path":"a","timestamp":1,"batchId":4}'])
+_DEEP = "[" * 200_000
+"""More than Python's reader of JSON follows."""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"v1",
+        b"v2\n{}",
+        b"v1\n{}",
+        b'v1\n{"path":"a","timestamp":1,"batchId":4}',
+        b'v1\n{"path":"a","timestamp":Infinity,"batchId":3}',
+        b'v1\n{"path":"a","timestamp":1,"batchId":NaN}',
+        b'v1\n{"path":"a","timestamp":1,"batchId":"3"}',
+        b'v1\n{"path":"a","timestamp":true,"batchId":3}',
+        b'v1\n{"path":["a"],"timestamp":1,"batchId":3}',
+        f"v1\n{_DEEP}".encode(),
+    ],
+    ids=lambda content: repr(content[:60]),
+)
 def test_damage_is_named(store: _Store, content: bytes) -> None:
     store.content["sources/1/3"] = content
     with pytest.raises(IdentityError, match="mem:/job/sources/1/3 is damaged"):
@@ -185,6 +205,27 @@ def test_damage_is_named(store: _Store, content: bytes) -> None:
 def test_a_plan_with_another_source_in_its_place_is_refused(store: _Store) -> None:
     with pytest.raises(IdentityError, match="offset of a file source"):
         _Query(store).lists.digests({5: 'v1\n{"conf":{}}\n{"logOffset":1}\n{"kafka":{"0":5}}'})
+
+
+def test_a_file_may_be_older_than_1970() -> None:
+    content = b'v1\n{"path":"a","timestamp":-1,"batchId":3}'
+    assert entries_of(content, range(3, 4), "place") == [("a", -1, 3)]
+
+
+@pytest.mark.parametrize(
+    "offset",
+    ['{"logOffset":-1}', '{"logOffset":1e999}', '{"logOffset":true}', '{"logOffset":"1"}', '{"logOffset":1.5}', _DEEP],
+    ids=lambda offset: offset[:20],
+)
+def test_an_offset_that_spark_does_not_write_is_refused(store: _Store, offset: str) -> None:
+    with pytest.raises(IdentityError, match="offset of a file source") as found:
+        _Query(store).lists.digests({5: f'v1\n{{"conf":{{}}}}\n{{"kafka":{{"0":5}}}}\n{offset}'})
+    assert "`offsets`" in found.value.remedy
+
+
+@pytest.mark.parametrize("plan", ["", "v1", 'v1\n{"conf":{}}'])
+def test_a_plan_that_is_cut_off_is_for_the_comparison_of_plans(store: _Store, plan: str) -> None:
+    assert _Query(store).lists.digests({5: plan}) == {5: {}}
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from eos.errors import IdentityError, PlanOverwrittenError
 from spark_jobs.query import spark_log
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog, check_ends, planned
+from spark_jobs.query.truncated_files import is_cut_commit
 from twophase.values import SparkState
 
 _OFFSETS = (
@@ -60,10 +61,22 @@ def test_all_that_a_plan_rests_on_is_synced(tmp_path: Path, monkeypatch: pytest.
     assert synced == [plan, ["metadata", "."], [*of_sources, *plan]]
 
 
-def test_damaged_metadata_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{", pytest.param("[" * 200_000, id="deep")])
+def test_damaged_metadata_is_named(tmp_path: Path, content: str) -> None:
     log = _written(tmp_path)
-    (tmp_path / "spark" / "inc" / "metadata").write_text("{")
+    (tmp_path / "spark" / "inc" / "metadata").write_text(content)
     assert "metadata is damaged" in str(log.state("inc").query_id)
+
+
+def test_settings_of_a_plan_that_cannot_be_read_name_no_partitions(tmp_path: Path) -> None:
+    log = _written(tmp_path)
+    for plan in (tmp_path / "spark" / "inc" / "offsets").iterdir():
+        plan.write_text(f"v1\n{'[' * 200_000}\n-")
+    assert log.state("inc").state_partitions == {}
+
+
+def test_a_mark_of_a_batch_that_cannot_be_read_is_cut_off() -> None:
+    assert is_cut_commit(b"v1\n" + b"[" * 200_000)
 
 
 def test_sources_are_told_by_name_not_by_order() -> None:
