@@ -104,8 +104,9 @@ class SourceLists:
         return found
 
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
-        """Yield each folder with the number of its last list; nothing of a plan that is cut off."""
-        lines = offsets_log.split("\n")[2:]
+        """Yield each folder with the number of its last list; nothing if the plan is cut off, or in another format."""
+        version, *lines = offsets_log.split("\n")
+        lines = lines[1:] if version == "v1" else []
         for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
             if folder and line != "-":
                 yield folder, last_list(line)

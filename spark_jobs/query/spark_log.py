@@ -323,10 +323,16 @@ def planned(offsets_log: str, sources: Sequence[str], place: str = "Spark's offs
 def check_ends(offsets_log: str, held: Sequence[int]) -> None:
     """Raise PlanOverwrittenError unless the batch that Spark runs ends where its file says (H25).
 
+    Raises SpecError if the session has Spark write plans in format 2, from PySpark 4.2 on: they name sources by id.
+
     Args:
         offsets_log: the content of `offsets/N`.
         held: Java's `hashCode` of each source's offset, as Spark has it in memory.
     """
+    if offsets_log.startswith("v2\n"):
+        message = "Spark writes the plans of the query in format 2, which eos does not read"
+        remedy = "set spark.sql.streaming.offsetLog.formatVersion to 1, and begin with an empty checkpointLocation"
+        raise SpecError(message, remedy=remedy)
     if sorted(held) != sorted(ends_of(offsets_log)):
         message = "another driver has written its own plan of this batch over Spark's"
         raise PlanOverwrittenError(message, remedy="see that only one is started; the batch is read as it stands there")
@@ -334,7 +340,7 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
 
 def ends_of(offsets_log: str) -> list[int]:
     """Return Java's `hashCode` of the offset at which each source ends, by the content of `offsets/N`."""
-    _, _, *lines = offsets_log.split("\n")  # a source may have any other end of a line within its JSON
+    lines = offsets_log.split("\n")[2:]  # a source may have any other end of a line within its JSON
     return [_java_hash(line) for line in lines if line != "-"]
 
 

@@ -223,8 +223,8 @@ def test_an_offset_that_spark_does_not_write_is_refused(store: _Store, offset: s
     assert "`offsets`" in found.value.remedy
 
 
-@pytest.mark.parametrize("plan", ["", "v1", 'v1\n{"conf":{}}'])
-def test_a_plan_that_is_cut_off_is_for_the_comparison_of_plans(store: _Store, plan: str) -> None:
+@pytest.mark.parametrize("plan", ["", "v1", 'v1\n{"conf":{}}', 'v2\n{"conf":{}}\n0:{"kafka":{}}\n1:{"logOffset":1}'])
+def test_a_plan_that_cannot_be_read_is_for_the_comparison_of_plans(store: _Store, plan: str) -> None:
     assert _Query(store).lists.digests({5: plan}) == {5: {}}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from eos.errors import IdentityError, PlanOverwrittenError
+from eos.errors import IdentityError, PlanOverwrittenError, SpecError
 from spark_jobs.query import spark_log
 from spark_jobs.query.source_offset import SourceOffset
 from spark_jobs.query.spark_log import JobSparkLog, LocalSparkLog, check_ends, planned
@@ -105,6 +105,15 @@ def test_h25_a_plan_is_the_one_that_spark_runs() -> None:
     for other in (held[:1], [*held, 0], [held[0], held[1] + 1], []):
         with pytest.raises(PlanOverwrittenError, match="another driver"):
             check_ends(text, other)
+    for damaged in ("", "v1", "another's"):
+        with pytest.raises(PlanOverwrittenError, match="another driver"):
+            check_ends(damaged, held)
+
+
+def test_a_plan_in_spark_s_second_format_is_not_another_driver_s() -> None:
+    with pytest.raises(SpecError, match="format 2") as caught:
+        check_ends('v2\n{"conf":{}}\n0:{"logOffset":1}', [-1])
+    assert "offsetLog.formatVersion to 1" in caught.value.remedy
 
 
 @pytest.mark.parametrize("content", ["", "v1", "v1\n", "v1\n{}", "\0" * 40])
