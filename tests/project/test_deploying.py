@@ -101,3 +101,14 @@ def test_the_unit_stops_a_driver_as_the_page_says() -> None:
     assert "\nTimeoutStopSec=11min\n" in unit
     (stop,) = re.findall(r"^sudo -u eos -- sh -c '(.*)'$", PAGE, re.MULTILINE)
     assert stop in (ROOT / "integration_tests" / "test_systemd.py").read_text(), "the test runs this line"
+
+
+def test_the_walk_installs_the_wheel_that_the_readme_builds() -> None:
+    """The name is not asked of an index, where another project might have it."""
+    walk = PAGE.partition("## With systemd")[2].partition("```\n")[2].partition("```")[0]
+    readme = (ROOT / "README.md").read_text()
+    assert "\nscripts/release\npip install dist/*.whl\n" in readme
+    assert "\n/opt/eos/bin/pip install dist/*.whl\n" in walk
+    assert walk.startswith("umask 022\n"), "root's may keep the user of the unit out of /opt/eos"
+    (unit,) = re.findall(r"^install --mode=644 (\S+) /etc/systemd/system/$", walk, re.MULTILINE)
+    assert (ROOT / unit).is_file()
