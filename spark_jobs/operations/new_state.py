@@ -131,7 +131,7 @@ def _widening(start: Start, changes: Changes, trial: Path, number: int) -> Widen
     if isinstance(change, str) or not change.changes_rows:
         return change
     if old := refusal(WIDEN, installed()):
-        return old.message
+        return f"{old.message} ({old.remedy})"
     if quoted := quoted_in(location):
         return f"Spark cannot rewrite state at {location}: it does not find a path with {quoted!r}"
     return change

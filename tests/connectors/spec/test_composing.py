@@ -13,8 +13,9 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from connectors.spec import Mistake, Spec, SpecMistakesError, load_spec
-from connectors.spec.composing import PROFILE
+from connectors.spec.composing import PROFILE, compose
 from connectors.spec.spec import json_schema
+from connectors.spec.yaml_reader import read_yaml
 from spark_jobs.cli import run_command_line
 from tests.connectors.spec.entries import kafka_source, server_sink
 
@@ -258,3 +259,9 @@ def test_an_editor_takes_the_parts() -> None:
     for text in (SPEC, "include: [a.yaml]\n", SPEC.replace("include: common.yaml\n", COMMON)):
         assert [error.json_path for error in validator.iter_errors(YAML(typ="safe").load(text))] == []
     assert not validator.is_valid({"pipeline": "p"})
+
+
+def test_a_spec_of_one_part_is_returned_as_it_is() -> None:
+    """Otherwise its text is masked as one whose values a profile may have replaced."""
+    own = read_yaml("pipeline: orders\nsinks: []\n", pytest.fail)
+    assert compose(own, {}, pytest.fail, pytest.fail) is own

@@ -188,7 +188,7 @@ def test_state_that_spark_cannot_rewrite_is_refused_with_the_reason(
     shutil.rmtree(query.path / "kept-0")
     with state_of(query.start(query.counted(NARROW), query.counted(WIDE))) as state:
         (left,) = state.changes.not_restored
-        assert "cannot run on PySpark 4.1.4, which lacks Spark's State Rewriter" in left
+        assert "cannot run on PySpark 4.1.4, which lacks Spark's State Rewriter (use PySpark 4.2 to 4.3: " in left
 
 
 def test_a_plan_that_spark_sees_otherwise_is_refused(query: _Query) -> None:
