@@ -98,6 +98,7 @@ def test_the_unit_stops_a_driver_as_the_page_says() -> None:
         assert setting in unit
         assert f"`{setting}`" in PAGE
     assert "\nRestartPreventExitStatus=2\n" in unit
+    assert "\n```ini\n[Service]\nRestartPreventExitStatus=\n```\n" in PAGE, "for secret stores, which may be away"
     assert "\nTimeoutStopSec=11min\n" in unit
     (stop,) = re.findall(r"^sudo -u eos -- sh -c '(.*)'$", PAGE, re.MULTILINE)
     assert stop in (ROOT / "integration_tests" / "test_systemd.py").read_text(), "the test runs this line"
