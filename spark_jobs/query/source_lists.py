@@ -21,7 +21,6 @@ from urllib.parse import unquote
 from eos.errors import IdentityError, PlanOverwrittenError
 
 _COMPACT: Final = ".compact"
-_KEPT: Final = 3  # digests: of the newest list, and of the lists on which the next batch builds
 _NO_AUTHORITY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
 _RESTORE: Final = "put the earlier version of this file back, as it was at the decision; or use `eos reset`"
 
@@ -76,15 +75,19 @@ class SourceLists:
         Called by a start. Raises IdentityError for damage, SparkUnavailableError.
         """
         newest_first = sorted(plans, reverse=True)  # the newest one reads all lists, and compares them with each other
+        ends = {number: dict(self._ends(plans[number])) for number in newest_first}
+        oldest: dict[str, int] = {}
+        for each in ends.values():
+            oldest.update(each)
         return {
-            number: {folder: self._digest(folder, last) for folder, last in self._ends(plans[number])}
-            for number in newest_first
+            number: {folder: self._digest(folder, last, oldest[folder]) for folder, last in each.items()}
+            for number, each in ends.items()
         }
 
-    def _digest(self, folder: str, last: int) -> str:
+    def _digest(self, folder: str, last: int, oldest: int) -> str:
         known = self._known.get(folder, {})
         try:
-            return known[last] if last in known else self._read(folder, last, last)[0]
+            return known[last] if last in known else self._read(folder, last, oldest)[0]
         except FileNotFoundError:
             return ""
 
@@ -113,14 +116,17 @@ class SourceLists:
         known = self._known.setdefault(folder, {})
         place = f"{self.files.url}/{folder}"
         base = max((number for number in known if number <= after and number < last), default=-1)
-        entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
+        try:
+            entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
+        except FileNotFoundError:  # Spark deletes old lists: a compact one has their entries
+            entries = self._entries(folder, self._first(folder, last), last)
         if entries and entries[0].number == 0:
             base = -1
             _check_named_once(entries, place)
         for number, digest in digests_after(base, known.get(base, ""), entries):
             if known.setdefault(number, digest) != digest:
                 raise _written_over(f"{place}/{number}")
-        for old in sorted(known)[:-_KEPT]:
+        for old in [number for number in known if number < min(after, last - 1)]:  # on the others, batches may build
             del known[old]
         return known[last], [each for each in entries if after < each.number]
 

@@ -131,6 +131,27 @@ def test_two_lists_of_one_batch_are_compared_as_one(store: _Store) -> None:
     assert query.decide(3, "f3", "f2") == decided[3]
 
 
+@pytest.mark.parametrize(("before", "last"), [(0, 4), (0, 11), (8, 11)])
+def test_a_plan_with_many_lists(store: _Store, before: int, last: int) -> None:
+    """Drivers that died between a list and its plan, one after the other: as if a second source does not answer."""
+    decided = _decided(store)
+    query = _Query(store, after=before)
+    found = query.lists.digests({4: _PLAN % before, 5: _PLAN % last})
+    assert [found[number]["sources/1"] for number in (4, 5)] == [decided[before], decided[last]]
+    assert query.decide(last, *(f"f{number}" for number in range(before + 1, last + 1))) == decided[last]
+
+
+def test_a_plan_with_lists_that_spark_has_deleted(store: _Store) -> None:
+    """They are in the compact one. So is the list on which the plan before rests, which is decided."""
+    decided = _decided(store)
+    for number in range(9):
+        del store.content[f"sources/1/{number}"]
+    query = _Query(store, after=5)
+    found = query.lists.digests({4: _PLAN % 5, 5: _PLAN % 11})
+    assert [found[number]["sources/1"] for number in (4, 5)] == [decided[5], decided[11]]
+    assert query.decide(11, *(f"f{number}" for number in range(6, 12))) == decided[11]
+
+
 def test_a_batch_without_new_files(store: _Store) -> None:
     query = _Query(store)
     decided = query.decide(0, "f0")
