@@ -68,6 +68,8 @@ class SourceLists:
     """Returns the files of the running batch, by folder. A source without new files is missing."""
     _known: dict[str, dict[int, str]] = field(default_factory=dict, init=False)
     """By folder and number of a list, the digest of the lists up to it."""
+    _first_batch: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict, init=False)
+    """By folder, the files of the first batch, as `_numbers` returns them. Its lists may be older than this run."""
 
     def digests(self, plans: Mapping[int, str]) -> dict[int, dict[str, str]]:
         """Return for each plan the digests of the lists up to it, by folder; an empty one if a list is missing.
@@ -95,6 +97,9 @@ class SourceLists:
         """Return the digests of a plan before its decision, if the running batch reads the files that the lists name.
 
         Raises PlanOverwrittenError if it reads others, FileNotFoundError, IdentityError, SparkUnavailableError.
+
+        Spark reads the lists once when its source begins, to know which files are read, and a list that is not decided
+        once more for its batch. If it was written over in between, Spark lists its files a second time.
         """
         held, found = self.held(), {}
         for folder, last in self._ends(offsets_log):
@@ -102,6 +107,8 @@ class SourceLists:
             found[folder], entries = self._read(folder, last, batch.after)
             if {path_text(each.path) for each in entries} != set(batch.paths):
                 raise _written_over(f"{self.files.url}/{folder}/{last}")
+            numbers = _numbers(entries, f"{self.files.url}/{folder}", self._first_batch.get(folder, {}))
+            self._first_batch.setdefault(folder, numbers)
         return found
 
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
@@ -122,7 +129,7 @@ class SourceLists:
             entries = self._entries(folder, self._first(folder, last), last)
         if entries and entries[0].number == 0:
             base = -1
-            _check_named_once(entries, place)
+            _numbers(entries, place, {})
         for number, digest in digests_after(base, known.get(base, ""), entries):
             if known.setdefault(number, digest) != digest:
                 raise _written_over(f"{place}/{number}")
@@ -188,14 +195,21 @@ def path_text(url: str) -> str:
     return unquote(_NO_AUTHORITY.sub(r"\1:/", url))
 
 
-def _check_named_once(entries: Sequence[FileEntry], place: str) -> None:
-    """Raise IdentityError if two lists name one file: Spark would read it twice, and names it in one list only."""
+def _numbers(
+    entries: Sequence[FileEntry], place: str, before: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """Return the number of the list that names each file, by its path and time. `before`: of earlier lists.
+
+    Raises IdentityError if two lists name one file: Spark would read it twice, and names it in one list only.
+    """
     numbers: dict[tuple[str, int], int] = {}
     for each in entries:
-        first = numbers.setdefault((each.path, each.modified_ms), each.number)
+        key = each.path, each.modified_ms
+        first = numbers.setdefault(key, before.get(key, each.number))
         if first != each.number:
             message = f"Spark's lists {first} and {each.number} in {place} both name {each.path}: one was written over"
             raise IdentityError(message, remedy=_RESTORE)
+    return numbers
 
 
 def _written_over(place: str) -> PlanOverwrittenError:

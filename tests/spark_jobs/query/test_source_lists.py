@@ -189,6 +189,27 @@ def test_h25_two_lists_with_one_file_are_refused(store: _Store) -> None:
         _Query(store).lists.digests({0: _PLAN % 0, 1: _PLAN % 1})
 
 
+def test_h25_a_list_that_was_written_over_while_a_run_begins(store: _Store) -> None:
+    """Spark has read list 2 with one file when its source began. The batch reads two, and Spark lists one once more."""
+    query = _Query(store)
+    query.start(1)
+    query.after = 1
+    store.put((2, "f2"), (2, "f4"))
+    query.decide(2, "f2", "f4")
+    query.decide(3, "f3")
+    with pytest.raises(IdentityError, match="lists 2 and 4 in mem:/job/sources/1 both name mem:///in/f4"):
+        query.decide(4, "f4")
+
+
+def test_h25_two_lists_of_one_batch_with_one_file_are_refused(store: _Store) -> None:
+    query = _Query(store)
+    query.start(1)
+    query.after = 1
+    store.put((2, "f2"), (2, "f3"))
+    with pytest.raises(IdentityError, match="lists 2 and 3 in mem:/job/sources/1 both name mem:///in/f3"):
+        query.decide(3, "f2", "f3")
+
+
 def test_a_missing_list_equals_no_decision(store: _Store) -> None:
     del store.content["sources/1/11"]
     assert _Query(store).start(11) == ""
