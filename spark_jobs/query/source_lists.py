@@ -113,7 +113,7 @@ class SourceLists:
 
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
         """Yield each folder with the number of its last list."""
-        _, _, *lines = offsets_log.split("\n")
+        lines = offsets_log.split("\n")[2:]  # none if it is cut off, which the start finds when it compares it
         for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
             if folder and line != "-":
                 yield folder, last_list(line)

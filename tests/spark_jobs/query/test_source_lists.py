@@ -224,6 +224,12 @@ def test_damage_is_named(store: _Store, content: bytes) -> None:
         _Query(store).start(3)
 
 
+@pytest.mark.parametrize("content", ["", "v1"])
+def test_a_plan_that_is_cut_off_has_no_lists(store: _Store, content: str) -> None:
+    """A start compares it with the decision, and names it."""
+    assert _Query(store).lists.digests({4: _PLAN % 3, 5: content})[5] == {}
+
+
 def test_a_plan_with_another_source_in_its_place_is_refused(store: _Store) -> None:
     with pytest.raises(IdentityError, match="offset of a file source"):
         _Query(store).lists.digests({5: 'v1\n{"conf":{}}\n{"logOffset":1}\n{"kafka":{"0":5}}'})
