@@ -26,7 +26,7 @@ from spark_jobs.operations.set_back_since import check_not_set_back
 from spark_jobs.query.rebuilt_spark_log import spark_log
 from spark_jobs.query.spark_log import LocalSparkLog, planned
 from spark_jobs.run.open_driver import open_driver
-from spark_jobs.run.pipeline import root_rows
+from spark_jobs.run.pipeline import check_version, root_rows
 from spark_jobs.savepoints import manifest as manifests
 from spark_jobs.savepoints import plan as plans
 from spark_jobs.savepoints.changes import Changes
@@ -73,10 +73,11 @@ def begin(spec: Spec, spark: SparkSession, allowed: Allowed, tell: Callable[[Beg
 
     `tell`: is told what will be done, before it is, and also where it is then refused.
 
-    Raises SavepointError, SpecError, IdentityError, AlreadyRunningError with nothing changed; what `Driver.restore`
-    raises, after which it can be made again.
+    Raises SavepointError, SpecError, IdentityError, AlreadyRunningError, SparkUnavailableError with nothing changed;
+    what `Driver.restore` raises, after which it can be made again.
     """
     check_stopped(spec)
+    check_version(spark, spec)
     with savepoint_at(allowed.at).opened(spec.checkpoint.folder) as savepoint:
         if is_of_a_job(savepoint.manifest):
             message = f"{allowed.at} is a savepoint of a job with `ExactlyOnce`, and the spec has sources"

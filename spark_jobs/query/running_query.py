@@ -98,21 +98,25 @@ def executed_plan(frame: DataFrame) -> Any:
 class EndsHeld:
     """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each offset.
 
+    As in a plan, a source that a union reads twice is there twice.
+
     Not their text: 60 kB, of a thousand partitions, would take 40 ms. Called once a batch; Spark's own object is looked
     up for the first one, which takes longer than the rest.
     """
 
     def __init__(self) -> None:
         self._execution: Any = None
+        self._sources: list[Any] = []
 
     def __call__(self, frame: DataFrame) -> list[int]:
         """Of the batch that this frame is of."""
-        self._execution = self._execution or _execution(frame)
-        ends = self._execution.availableOffsets().values().iterator()
-        found = []
-        while ends.hasNext():
-            found.append(int(ends.next().hashCode()))
-        return found
+        if self._execution is None:
+            self._execution = _execution(frame)
+            sources = self._execution.sources()
+            self._sources = [sources.apply(at) for at in range(sources.size())]
+        ends = self._execution.availableOffsets()
+        held = [ends.get(source) for source in self._sources]
+        return [int(each.get().hashCode()) for each in held if each.isDefined()]
 
 
 def query_of(frame: DataFrame) -> Query:

@@ -21,7 +21,6 @@ from urllib.parse import unquote
 from eos.errors import IdentityError, PlanOverwrittenError
 
 _COMPACT: Final = ".compact"
-_KEPT: Final = 3  # digests: of the newest list, and of the lists on which the next batch builds
 _NO_AUTHORITY: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):///")
 _DAMAGE: Final = (ValueError, KeyError, TypeError, RecursionError)
 _RESTORE: Final = "put the earlier version of this file back, as it was at the decision; or use `eos reset`"
@@ -71,6 +70,8 @@ class SourceLists:
     """Returns the files of the running batch, by folder. A source without new files is missing."""
     _known: dict[str, dict[int, str]] = field(default_factory=dict, init=False)
     """By folder and number of a list, the digest of the lists up to it."""
+    _first_batch: dict[str, dict[tuple[str, int], int]] = field(default_factory=dict, init=False)
+    """By folder, the files of the first batch, as `_numbers` returns them. Its lists may be older than this run."""
 
     def digests(self, plans: Mapping[int, str]) -> dict[int, dict[str, str]]:
         """Return for each plan the digests of the lists up to it, by folder; an empty one if a list is missing.
@@ -78,15 +79,19 @@ class SourceLists:
         Called by a start. Raises IdentityError for damage, SparkUnavailableError.
         """
         newest_first = sorted(plans, reverse=True)  # the newest one reads all lists, and compares them with each other
+        ends = {number: dict(self._ends(plans[number])) for number in newest_first}
+        oldest: dict[str, int] = {}
+        for each in ends.values():
+            oldest.update(each)
         return {
-            number: {folder: self._digest(folder, last) for folder, last in self._ends(plans[number])}
-            for number in newest_first
+            number: {folder: self._digest(folder, last, oldest[folder]) for folder, last in each.items()}
+            for number, each in ends.items()
         }
 
-    def _digest(self, folder: str, last: int) -> str:
+    def _digest(self, folder: str, last: int, oldest: int) -> str:
         known = self._known.get(folder, {})
         try:
-            return known[last] if last in known else self._read(folder, last, last)[0]
+            return known[last] if last in known else self._read(folder, last, oldest)[0]
         except FileNotFoundError:
             return ""
 
@@ -94,6 +99,9 @@ class SourceLists:
         """Return the digests of a plan before its decision, if the running batch reads the files that the lists name.
 
         Raises PlanOverwrittenError if it reads others, FileNotFoundError, IdentityError, SparkUnavailableError.
+
+        Spark reads the lists once when its source begins, to know which files are read, and a list that is not decided
+        once more for its batch. If it was written over in between, Spark lists its files a second time.
         """
         held, found = self.held(), {}
         for folder, last in self._ends(offsets_log):
@@ -101,12 +109,14 @@ class SourceLists:
             found[folder], entries = self._read(folder, last, batch.after)
             if {path_text(each.path) for each in entries} != set(batch.paths):
                 raise _written_over(f"{self.files.url}/{folder}/{last}")
+            numbers = _numbers(entries, f"{self.files.url}/{folder}", self._first_batch.get(folder, {}))
+            self._first_batch.setdefault(folder, numbers)
         return found
 
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
         """Yield each folder with the number of its last list; nothing if the plan is cut off, or in another format."""
         version, *lines = offsets_log.split("\n")
-        lines = lines[1:] if version == "v1" else []
+        lines = lines[1:] if version == "v1" else []  # a start compares the plan, and names what is wrong
         for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
             if folder and line != "-":
                 yield folder, last_list(line)
@@ -116,14 +126,17 @@ class SourceLists:
         known = self._known.setdefault(folder, {})
         place = f"{self.files.url}/{folder}"
         base = max((number for number in known if number <= after and number < last), default=-1)
-        entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
+        try:
+            entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
+        except FileNotFoundError:  # Spark deletes old lists: a compact one has their entries
+            entries = self._entries(folder, self._first(folder, last), last)
         if entries and entries[0].number == 0:
             base = -1
-            _check_named_once(entries, place)
+            _numbers(entries, place, {})
         for number, digest in digests_after(base, known.get(base, ""), entries):
             if known.setdefault(number, digest) != digest:
                 raise _written_over(f"{place}/{number}")
-        for old in sorted(known)[:-_KEPT]:
+        for old in [number for number in known if number < min(after, last - 1)]:  # on the others, batches may build
             del known[old]
         return known[last], [each for each in entries if after < each.number]
 
@@ -198,15 +211,22 @@ def path_text(url: str) -> str:
     return unquote(_NO_AUTHORITY.sub(r"\1:/", url))
 
 
-def _check_named_once(entries: Sequence[FileEntry], place: str) -> None:
-    """Raise IdentityError if two lists name one file: Spark would read it twice, and names it in one list only."""
+def _numbers(
+    entries: Sequence[FileEntry], place: str, before: Mapping[tuple[str, int], int]
+) -> dict[tuple[str, int], int]:
+    """Return the number of the list that names each file, by its path and time. `before`: of earlier lists.
+
+    Raises IdentityError if two lists name one file: Spark would read it twice, and names it in one list only.
+    """
     numbers: dict[tuple[str, int], int] = {}
     for each in entries:
-        first = numbers.setdefault((each.path, each.modified_ms), each.number)
+        key = each.path, each.modified_ms
+        first = numbers.setdefault(key, before.get(key, each.number))
         if first != each.number:
             message = f"Spark's lists {first} and {each.number} in {place} both name {each.path}: one was written over"
             remedy = "put the earlier version of this list back, if the bucket keeps versions; or use `eos reset`"
             raise IdentityError(message, remedy=remedy)
+    return numbers
 
 
 def _written_over(place: str) -> PlanOverwrittenError:

@@ -11,8 +11,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_jobs.query.file_sources import FileSources
-from spark_jobs.query.running_query import _execution
+from spark_jobs.query.running_query import EndsHeld, _execution
 from spark_jobs.query.source_lists import SourceLists
+from spark_jobs.query.spark_log import check_ends
 from spark_jobs.session.hadoop_files import HadoopFolder
 
 _NAMES = ("a b%20.json", "\u00fc+1.json", "c[1]#?.json", "d.json", "e.json", "f.json", "g.json", "h.json")
@@ -96,3 +97,23 @@ def test_h25_a_list_that_is_written_over_is_not_what_the_batch_reads(spark: Spar
 
     with pytest.raises(StreamingQueryException, match="own list of files over Spark's"):
         _run(_read(spark, many, 1), checkpoint, decide)
+
+
+def test_a_source_that_a_union_reads_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark has one source and one end of it, and its plan has a line for each of the two places."""
+    checkpoint, many, held = tmp_path / "checkpoint", tmp_path / "many", EndsHeld()
+    _write(many, _NAMES[:2])
+    files = HadoopFolder(spark, f"file:{checkpoint}")
+    plans = []
+
+    def batch(found: DataFrame, number: int) -> None:
+        plans.append((checkpoint / "offsets" / str(number)).read_text())
+        check_ends(plans[-1], held(found))
+        sources = FileSources(_execution(found))
+        assert list(SourceLists(files, sources.folders, sources.held).check(plans[-1])) == ["sources/0"]
+        assert found.count() == 2
+
+    frame = _read(spark, many, 1)
+    writer = frame.union(frame).writeStream.foreachBatch(batch).option("checkpointLocation", str(checkpoint))
+    writer.trigger(availableNow=True).start().awaitTermination()
+    assert [plan.split("\n")[2:] for plan in plans] == [['{"logOffset":0}'] * 2, ['{"logOffset":1}'] * 2]

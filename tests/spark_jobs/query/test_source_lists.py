@@ -131,6 +131,27 @@ def test_two_lists_of_one_batch_are_compared_as_one(store: _Store) -> None:
     assert query.decide(3, "f3", "f2") == decided[3]
 
 
+@pytest.mark.parametrize(("before", "last"), [(0, 4), (0, 11), (8, 11)])
+def test_a_plan_with_many_lists(store: _Store, before: int, last: int) -> None:
+    """Drivers that died between a list and its plan, one after the other: as if a second source does not answer."""
+    decided = _decided(store)
+    query = _Query(store, after=before)
+    found = query.lists.digests({4: _PLAN % before, 5: _PLAN % last})
+    assert [found[number]["sources/1"] for number in (4, 5)] == [decided[before], decided[last]]
+    assert query.decide(last, *(f"f{number}" for number in range(before + 1, last + 1))) == decided[last]
+
+
+def test_a_plan_with_lists_that_spark_has_deleted(store: _Store) -> None:
+    """They are in the compact one. So is the list on which the plan before rests, which is decided."""
+    decided = _decided(store)
+    for number in range(9):
+        del store.content[f"sources/1/{number}"]
+    query = _Query(store, after=5)
+    found = query.lists.digests({4: _PLAN % 5, 5: _PLAN % 11})
+    assert [found[number]["sources/1"] for number in (4, 5)] == [decided[5], decided[11]]
+    assert query.decide(11, *(f"f{number}" for number in range(6, 12))) == decided[11]
+
+
 def test_a_batch_without_new_files(store: _Store) -> None:
     query = _Query(store)
     decided = query.decide(0, "f0")
@@ -168,6 +189,27 @@ def test_h25_two_lists_with_one_file_are_refused(store: _Store) -> None:
         _Query(store).lists.digests({0: _PLAN % 0, 1: _PLAN % 1})
 
 
+def test_h25_a_list_that_was_written_over_while_a_run_begins(store: _Store) -> None:
+    """Spark has read list 2 with one file when its source began. The batch reads two, and Spark lists one once more."""
+    query = _Query(store)
+    query.start(1)
+    query.after = 1
+    store.put((2, "f2"), (2, "f4"))
+    query.decide(2, "f2", "f4")
+    query.decide(3, "f3")
+    with pytest.raises(IdentityError, match="lists 2 and 4 in mem:/job/sources/1 both name mem:///in/f4"):
+        query.decide(4, "f4")
+
+
+def test_h25_two_lists_of_one_batch_with_one_file_are_refused(store: _Store) -> None:
+    query = _Query(store)
+    query.start(1)
+    query.after = 1
+    store.put((2, "f2"), (2, "f3"))
+    with pytest.raises(IdentityError, match="lists 2 and 3 in mem:/job/sources/1 both name mem:///in/f3"):
+        query.decide(3, "f2", "f3")
+
+
 def test_a_missing_list_equals_no_decision(store: _Store) -> None:
     del store.content["sources/1/11"]
     assert _Query(store).start(11) == ""
@@ -200,6 +242,12 @@ def test_damage_is_named(store: _Store, content: bytes) -> None:
     store.content["sources/1/3"] = content
     with pytest.raises(IdentityError, match="mem:/job/sources/1/3 is damaged"):
         _Query(store).start(3)
+
+
+@pytest.mark.parametrize("content", ["", "v1"])
+def test_a_plan_that_is_cut_off_has_no_lists(store: _Store, content: str) -> None:
+    """A start compares it with the decision, and names it."""
+    assert _Query(store).lists.digests({4: _PLAN % 3, 5: content})[5] == {}
 
 
 def test_a_plan_with_another_source_in_its_place_is_refused(store: _Store) -> None:
