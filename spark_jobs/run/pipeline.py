@@ -262,7 +262,9 @@ def root_rows(spark: SparkSession, spec: Spec, sources: Sequence[Source]) -> Dat
 
 
 def check_version(spark: SparkSession, spec: Spec) -> None:
-    """Refuse steps with state on a version of PySpark that runs none. Called at each start, before head changes: by the runner, and before it by a start from a savepoint.
+    """Refuse steps with state on a version of PySpark that runs none.
+
+    Called by the runner at each start, and by a start from a savepoint, before head changes.
 
     Raises SparkUnavailableError; SpecError for a wrong step.
     """

@@ -200,6 +200,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        name="a file that a later list names once more is read twice",
+        rule="H25",
+        path="spark_jobs/query/source_lists.py",
+        before="            self._first_batch.setdefault(folder, numbers)",
+        after="            self._first_batch.get(folder, numbers)",
+        caught_by=(
+            "tests/spark_jobs/query/test_source_lists.py::test_h25_a_list_that_was_written_over_while_a_run_begins",
+        ),
+    ),
+    Mutant(
         name="a driver whose folder a reset deleted blames the folder",
         rule="R1",
         path="spark_jobs/run/checkpoints.py",

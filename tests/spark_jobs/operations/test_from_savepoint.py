@@ -15,7 +15,7 @@ import pytest
 
 from connectors.registry import build_sink
 from connectors.spec import Spec, load_spec
-from eos.errors import IdentityError, SavepointError
+from eos.errors import IdentityError, SavepointError, SparkUnavailableError
 from spark_jobs.observe.head_reader import read_head
 from spark_jobs.operations import from_savepoint
 from spark_jobs.operations.from_savepoint import Allowed, Beginning, begin
@@ -112,6 +112,19 @@ def test_a_life_begins_with_the_positions_the_query_and_the_state_of_the_savepoi
     tables = [f"state/0/{partition}/SSTs/{NEWEST + 1}.sst" for partition in (0, 1)]
     assert all((folder / path).exists() for path in ("metadata", f"commits/{NEWEST}", *tables))
     assert not (folder / ".lock").exists()
+
+
+def test_a_version_that_runs_no_state_is_refused_before_head_changes(
+    pipeline: _Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise SparkUnavailableError("a query with state cannot run", remedy="use another")
+
+    savepoint = pipeline.savepoint()
+    monkeypatch.setattr(from_savepoint, "check_version", refuse)
+    with pytest.raises(SparkUnavailableError):
+        pipeline.begin("next", savepoint)
+    assert read_head(pipeline.spec("next")) is None
 
 
 def test_a_source_that_is_new_begins_where_it_says_and_the_others_where_they_were(pipeline: _Pipeline) -> None:
