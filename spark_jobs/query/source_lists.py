@@ -116,7 +116,7 @@ class SourceLists:
     def _ends(self, offsets_log: str) -> Iterator[tuple[str, int]]:
         """Yield each folder with the number of its last list; nothing if the plan is cut off, or in another format."""
         version, *lines = offsets_log.split("\n")
-        lines = lines[1:] if version == "v1" else []  # a start compares the plan, and names what is wrong
+        lines = lines[1:] if version == "v1" else []  # a start compares the plan, and names the mistake
         for folder, line in dict(zip(self.folders, lines, strict=False)).items():  # a source may be there twice
             if folder and line != "-":
                 yield folder, last_list(line)
