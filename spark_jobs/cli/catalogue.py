@@ -362,6 +362,10 @@ CATALOGUE: Final[Mapping[str, Section]] = {
                 "Run it from its own checkpoint location. `eos reset SPEC` takes the sink over on purpose.",
             ),
             (
+                "A plan or a list of files in the `checkpointLocation` of a job was written over, lost or damaged.",
+                "Put the earlier version of the file back (docs/tutorial/own_job.md), or use `eos reset SPEC`.",
+            ),
+            (
                 "`commit`, the columns or stateful steps were changed while something was still to commit.",
                 "Change them back, run once with `--until-caught-up`, then change them.",
             ),
@@ -380,7 +384,14 @@ CATALOGUE: Final[Mapping[str, Section]] = {
     ),
     "EOS-PLAN-OVERWRITTEN": Section(
         f"Two drivers planned one batch at the same moment. The batch is not decided. {_STATE_SAFE}",
-        (("The pipeline was started twice.", "Stop one of them. The other restarts."),),
+        (
+            ("The pipeline was started twice.", "Stop one of them. The other restarts."),
+            (
+                "A job was started twice, and a list of files in its checkpoint was written over.",
+                "Stop one of them. If the next start is refused, put the earlier version of the file back "
+                "(docs/tutorial/own_job.md).",
+            ),
+        ),
     ),
     "EOS-REPLAY-MISMATCH": Section(
         "Spark re-runs a decided batch with other offsets or other rows. Nothing was written.",

@@ -70,6 +70,9 @@ class SparkFiles:
     def offsets_log(self, _incarnation: str, number: int) -> str:
         return _plan(number)
 
+    def source_lists(self, _offsets_log: str) -> Mapping[str, str]:
+        return {}
+
     def sync_offsets(self, _incarnation: str, _number: int) -> None:
         pass
 
