@@ -8,7 +8,7 @@ import shlex
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -60,8 +60,12 @@ def systemd_with(pipeline: Pipeline, tmp_path: Path) -> Iterator[Systemd]:
 
 def kill_driver(systemd: Systemd, unit: str) -> list[psutil.Process]:
     """Kill the driver of a unit, and nothing else. Return all processes that the unit had."""
-    found = [psutil.Process(each) for each in systemd.processes(unit)]
-    assert {"java"} < {each.name() for each in found}
+    found, names = [], set()
+    for each in systemd.processes(unit):
+        with suppress(psutil.NoSuchProcess):  # some live for a moment
+            found.append(psutil.Process(each))
+            names.add(found[-1].name())
+    assert {"java"} < names
     os.kill(systemd.driver(unit), signal.SIGKILL)
     return found
 

@@ -95,8 +95,11 @@ def _cgroups() -> Path:
 
 
 def _inner_id(process: int) -> int:
-    """Return the id of a process in its own namespace."""
-    status = Path(f"/proc/{process}/status").read_text()
+    """Return the id of a process in its own namespace; 0 if it has ended."""
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
     return next(int(line.split()[-1]) for line in status.splitlines() if line.startswith("NSpid:"))
 
 

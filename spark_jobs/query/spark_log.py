@@ -330,7 +330,7 @@ def check_ends(offsets_log: str, held: Sequence[int]) -> None:
         held: Java's `hashCode` of each source's offset, as Spark has it in memory.
     """
     if offsets_log.startswith("v2\n"):
-        message = "Spark writes the plans of the query in format 2, which eos does not read"
+        message = "Spark writes the plans of the query in format 2, and only format 1 can be read"
         remedy = "set spark.sql.streaming.offsetLog.formatVersion to 1, and begin with an empty checkpointLocation"
         raise SpecError(message, remedy=remedy)
     if sorted(held) != sorted(ends_of(offsets_log)):
