@@ -38,11 +38,11 @@ def await_turn(spec: Spec, is_stopping: Callable[[], bool], on_state: Callable[[
     Called in a thread of the pipeline, before each run. Waits while head does not answer, since no driver can start.
     """
     with open_requests(spec) as channel:
-        stopped, was_heard, last = _stopped(channel), False, ""
+        stops, was_heard, last = _Stops(channel), False, ""
         while not is_stopping():
             lock = _running(spec)
             if lock is None and not spec.checkpoint.is_shared:
-                return True
+                return not stops.has_new()
             wait_s = SILENCE_S if was_heard else SILENCE_S + _POLLS * channel.blobs.poll_interval_s
             state = f"standby for {_named(lock)}"
             if state != last:
@@ -51,11 +51,8 @@ def await_turn(spec: Spec, is_stopping: Callable[[], bool], on_state: Callable[[
             heard = _is_heard(spec, channel, lock, wait_s, is_stopping)
             if heard is not None:
                 was_heard = was_heard or heard
-                newest = _stopped(channel)
-                if stopped is not None and newest not in (None, stopped):
-                    _log.info("the pipeline was stopped by a request, and its standby ends")
+                if stops.has_new():
                     return False
-                stopped = newest if stopped is None else stopped
                 if not heard:
                     return not is_stopping()
             pause(_EVERY_S, is_stopping)
@@ -84,12 +81,28 @@ def _is_heard(
         return None
 
 
-def _stopped(channel: Channel) -> str | None:
-    """Return the name of the newest request that has stopped the pipeline; None: head does not answer."""
-    try:
-        return channel.stopped()
-    except HeadError:
-        return None
+class _Stops:
+    """The requests that stop the pipeline while this standby waits. A driver notes one before it ends."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._before = self._newest()
+
+    def has_new(self) -> bool:
+        """Return whether a request has stopped the pipeline since; False also where head does not answer."""
+        newest = self._newest()
+        if self._before is None:
+            self._before = newest
+        if newest in (None, self._before):
+            return False
+        _log.info("the pipeline was stopped by a request, and its standby ends")
+        return True
+
+    def _newest(self) -> str | None:
+        try:
+            return self._channel.stopped()
+        except HeadError:
+            return None
 
 
 def _running(spec: Spec) -> RunLock | None:

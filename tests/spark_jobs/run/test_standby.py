@@ -114,6 +114,21 @@ def test_it_ends_with_a_pipeline_that_is_stopped_by_request(tmp_path: Path, shel
         assert waiting.ended() is False
 
 
+def test_it_ends_with_a_driver_on_this_machine_that_a_request_has_ended_at_once(
+    tmp_path: Path, shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver is gone before the standby looks for it the next time."""
+    channel, locks = Channel(shelf), [SimpleNamespace(pid=1, host="here")]
+    monkeypatch.setattr(standby, "_running", lambda _spec: locks[-1] if locks else None)
+    monkeypatch.setattr(standby, "_EVERY_S", 2.0)
+    with driver(shelf):
+        waiting = Waiting(tmp_path, is_shared=False)
+        assert waiting.ended(1.0) is None
+        channel.note_stopped(channel.ask("stop", {}, asked_by="somebody", patience_s=60))
+        locks.clear()
+    assert waiting.ended() is False
+
+
 def test_an_older_stop_is_nothing_to_it(tmp_path: Path, shelf: Shelf) -> None:
     channel = Channel(shelf)
     older = channel.ask("stop", {}, asked_by="somebody", patience_s=60)
