@@ -6,6 +6,7 @@ Spark creates a plan (`offsets/N`) exclusively in HDFS, and not in a bucket, whe
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,20 @@ class _Copy:
         assert verdict.exact, str(verdict)
         assert verdict.in_sink == FILES * ROWS
         assert self.table.prepared(self.head.incarnation) == []
+
+    def assert_refused_while_changed(self, stem: str, path: str, changed: Callable[[str], str], said: str) -> None:
+        """Kill a driver at this point, with a file of its checkpoint changed. A start goes on once it is set back."""
+        process = self.start_at(stem)
+        decided = self.checkpoint.read(path)
+        self.checkpoint.put(path, changed(decided))
+        process.kill()
+        refused = self.start()
+        assert refused.wait() != 0
+        assert said in refused.output()
+        self.assert_clean()
+        self.checkpoint.put(path, decided)
+        self.start().succeed()
+        self.assert_exact()
 
     def assert_clean(self) -> None:
         verdict = compare(self.expected, self.table.rows())
@@ -127,17 +142,8 @@ def test_h25_a_plan_that_a_late_put_has_written_over_after_its_decision_is_not_c
     copy: _Copy, stem: str
 ) -> None:
     """Spark would begin batch 2 at the end that the file has, and write rows of batch 1 once more."""
-    process = copy.start_at(stem)
-    decided = copy.checkpoint.read("offsets/1")
-    copy.checkpoint.put("offsets/1", _with_end(decided, 0))
-    process.kill()
-    refused = copy.start()
-    assert refused.wait() != 0
-    assert "Spark's offsets/1 is not what checkpoint 1 was decided with" in refused.output()
-    copy.assert_clean()
-    copy.checkpoint.put("offsets/1", decided)
-    copy.start().succeed()
-    copy.assert_exact()
+    said = "Spark's offsets/1 is not what checkpoint 1 was decided with"
+    copy.assert_refused_while_changed(stem, "offsets/1", lambda decided: _with_end(decided, 0), said)
 
 
 @pytest.mark.parametrize("checkpoint", ["s3a"], indirect=True)
@@ -164,17 +170,10 @@ def test_h25_a_list_of_files_that_was_written_over_is_not_decided(copy: _Copy) -
 @pytest.mark.parametrize("stem", ["after-decide@1", "planned@2"])
 def test_h25_a_list_of_files_that_was_written_over_after_its_decision_is_not_continued(copy: _Copy, stem: str) -> None:
     """Spark would not know that the second file was read, and write its rows once more."""
-    process = copy.start_at(stem)
-    decided = copy.checkpoint.read("sources/0/1")
-    copy.checkpoint.put("sources/0/1", decided.replace(_name(decided), "another.json"))
-    process.kill()
-    refused = copy.start()
-    assert refused.wait() != 0
-    assert "Spark's list of files in sources/0 is not what checkpoint 1 was decided with" in refused.output()
-    copy.assert_clean()
-    copy.checkpoint.put("sources/0/1", decided)
-    copy.start().succeed()
-    copy.assert_exact()
+    said = "Spark's list of files in sources/0 is not what checkpoint 1 was decided with"
+    copy.assert_refused_while_changed(
+        stem, "sources/0/1", lambda decided: decided.replace(_name(decided), "another.json"), said
+    )
 
 
 def test_a_checkpoint_of_another_query_is_refused(copy: _Copy) -> None:

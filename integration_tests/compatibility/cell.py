@@ -229,9 +229,8 @@ _OF_STATE: Final = {"state": _RUN, "savepoint": _RUN, "rescale": ("rescale", "--
 
 def needs(way: str) -> Way:
     """Return the range of versions that a way of the matrix has."""
-    stateful = max(RUN, STATE, key=lambda each: each.since)
-    known = {"eos run": RUN, "state": stateful, "savepoint": stateful, "rescale": RESCALE}
-    return {**known, "foreachBatch": FOREACH_BATCH}.get(way, FORMAT_EOS)
+    known = {"eos run": RUN, "state": STATE, "savepoint": STATE, "rescale": RESCALE, "foreachBatch": FOREACH_BATCH}
+    return known.get(way, FORMAT_EOS)
 
 
 def main(way: str) -> int:

@@ -20,6 +20,7 @@ from typing import Final, Self
 import psutil
 
 from integration_tests.harness.pipeline_process import PROJECT
+from tests.waiting import until
 
 UNIT: Final = PROJECT / "docker" / "systemd" / "eos@.service"
 """The unit that users install."""
@@ -162,11 +163,11 @@ class Systemd:
         return next(each for each in self.processes(unit) if _inner_id(each) == seen)
 
     def await_that(self, is_so: Callable[[], bool], seconds: float = _START_S) -> None:
-        """Wait until a condition holds."""
-        deadline = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < deadline, f"not so after {seconds:g} s:\n{self.logs()}"
-            time.sleep(_POLL_S)
+        """Wait until a condition holds. If it does not, fail with the ends of all logs."""
+        try:
+            until(is_so, seconds, _POLL_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from error
 
     def output(self, unit: str) -> str:
         """Return all that the drivers of a unit have printed."""
@@ -234,7 +235,7 @@ class Systemd:
         self.await_that(self._is_ready)
 
     def _is_ready(self) -> bool:
-        assert self._process.poll() is None, f"systemd did not start:\n{self.logs()}"
+        assert self._process.poll() is None, "systemd did not start"
         children = psutil.Process(self._process.pid).children()
         if not children or children[0].name() != "systemd":
             return False

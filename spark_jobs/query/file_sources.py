@@ -19,8 +19,7 @@ class FileSources:
     def __init__(self, execution: Any) -> None:
         """`execution`: Spark's own object of the query."""
         self._execution = execution
-        sources = execution.sources()
-        self._sources = [sources.apply(at) for at in range(sources.size())]
+        self._sources = sources_of(execution)
         self.folders = [_folder(source) for source in self._sources]
         """For each source of a plan, in its order, the folder of its lists of files; empty: not a file source."""
 
@@ -38,6 +37,12 @@ class FileSources:
                 after = last_list(str(start.get().json())) if start.isDefined() else -1
                 found[folder] = BatchFiles(after, [path for each in _relations(plan.get()) for path in _paths(each)])
         return found
+
+
+def sources_of(execution: Any) -> list[Any]:
+    """Return the sources of a query, in the order of its plans. One that a union reads twice is there twice."""
+    sources = execution.sources()
+    return [sources.apply(at) for at in range(sources.size())]
 
 
 def _folder(source: Any) -> str:

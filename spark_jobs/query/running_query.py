@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 
 from eos.errors import SpecError
-from spark_jobs.query.file_sources import FileSources
+from spark_jobs.query.file_sources import FileSources, sources_of
 from spark_jobs.query.plan import is_stateful_plan
 from spark_jobs.query.source_lists import SourceLists
 from spark_jobs.query.spark_log import JobSparkLog, path_of
@@ -98,8 +98,6 @@ def executed_plan(frame: DataFrame) -> Any:
 class EndsHeld:
     """Where the batches of one run of a query end, as Spark has it in memory: Java's `hashCode` of each offset.
 
-    As in a plan, a source that a union reads twice is there twice.
-
     Not their text: 60 kB, of a thousand partitions, would take 40 ms. Called once a batch; Spark's own object is looked
     up for the first one, which takes longer than the rest.
     """
@@ -112,8 +110,7 @@ class EndsHeld:
         """Of the batch that this frame is of."""
         if self._execution is None:
             self._execution = _execution(frame)
-            sources = self._execution.sources()
-            self._sources = [sources.apply(at) for at in range(sources.size())]
+            self._sources = sources_of(self._execution)
         ends = self._execution.availableOffsets()
         held = [ends.get(source) for source in self._sources]
         return [int(each.get().hashCode()) for each in held if each.isDefined()]

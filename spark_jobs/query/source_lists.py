@@ -103,13 +103,15 @@ class SourceLists:
         Spark reads the lists once when its source begins, to know which files are read, and a list that is not decided
         once more for its batch. If it was written over in between, Spark lists its files a second time.
         """
-        held, found = self.held(), {}
-        for folder, last in self._ends(offsets_log):
+        found: dict[str, str] = {}
+        ends = dict(self._ends(offsets_log))
+        held = self.held() if ends else {}  # other sources cost no call into Java
+        for folder, last in ends.items():
             batch = held.get(folder, BatchFiles(last, ()))
             found[folder], entries = self._read(folder, last, batch.after)
             if {path_text(each.path) for each in entries} != set(batch.paths):
-                raise _written_over(f"{self.files.url}/{folder}/{last}")
-            numbers = _numbers(entries, f"{self.files.url}/{folder}", self._first_batch.get(folder, {}))
+                raise _written_over(self._place(f"{folder}/{last}"))
+            numbers = _numbers(entries, self._place(folder), self._first_batch.get(folder, {}))
             self._first_batch.setdefault(folder, numbers)
         return found
 
@@ -124,7 +126,6 @@ class SourceLists:
     def _read(self, folder: str, last: int, after: int) -> tuple[str, list[FileEntry]]:
         """Return the digest of the lists up to `last`, read from the store, and the entries after list `after`."""
         known = self._known.setdefault(folder, {})
-        place = f"{self.files.url}/{folder}"
         base = max((number for number in known if number <= after and number < last), default=-1)
         try:
             entries = self._entries(folder, base + 1 if base >= 0 else self._first(folder, last), last)
@@ -132,10 +133,10 @@ class SourceLists:
             entries = self._entries(folder, self._first(folder, last), last)
         if entries and entries[0].number == 0:
             base = -1
-            _numbers(entries, place, {})
+            _numbers(entries, self._place(folder), {})
         for number, digest in digests_after(base, known.get(base, ""), entries):
             if known.setdefault(number, digest) != digest:
-                raise _written_over(f"{place}/{number}")
+                raise _written_over(self._place(f"{folder}/{number}"))
         for old in [number for number in known if number < min(after, last - 1)]:  # on the others, batches may build
             del known[old]
         return known[last], [each for each in entries if after < each.number]
@@ -151,11 +152,16 @@ class SourceLists:
         for number in range(first, last + 1):
             name = f"{folder}/{number}"
             try:
-                found += entries_of(self.files.read(name), range(number, number + 1), f"{self.files.url}/{name}")
+                found += self._list(name, range(number, number + 1))
             except FileNotFoundError:
-                name += _COMPACT
-                found = entries_of(self.files.read(name), range(number + 1), f"{self.files.url}/{name}")
+                found = self._list(name + _COMPACT, range(number + 1))
         return found
+
+    def _list(self, name: str, numbers: range) -> list[FileEntry]:
+        return entries_of(self.files.read(name), numbers, self._place(name))
+
+    def _place(self, name: str) -> str:
+        return f"{self.files.url}/{name}"
 
 
 def last_list(offset: str) -> int:

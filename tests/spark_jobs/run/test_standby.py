@@ -124,7 +124,7 @@ def test_it_ends_with_a_driver_on_this_machine_that_a_request_has_ended_at_once(
     with driver(shelf):
         waiting = Waiting(tmp_path, is_shared=False)
         assert waiting.ended(1.0) is None
-        channel.note_stopped(channel.ask("stop", {}, asked_by="somebody", patience_s=60))
+        channel.note_stopped(channel.ask("stop", {}, asked_by="a user", patience_s=60))
         locks.clear()
     assert waiting.ended() is False
 
